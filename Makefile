@@ -1,0 +1,77 @@
+# Retrograde. `make help` says what there is.
+#
+#   make train ARGS="--seed 1"      passes arguments on
+#   make setup PYTHON=python3.12    chooses the Python of a new .venv (3.11, 3.12 or 3.13)
+
+PYTHON ?= python3
+ARGS ?=
+
+python := .venv/bin/python
+pip := $(python) -m pip --disable-pip-version-check install -qq
+# All that is looked at again once everything has been installed.
+healthy := $(python) -c "import sys, torch, transformers; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
+supported := $(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
+not_slow := not slow and not vllm and not ray and not browser
+
+# $(call needs,LEVEL,FILES,COMMANDS): run the commands unless LEVEL was installed from these very
+# files, for this very folder. The tools' settings in pyproject.toml are no reason to reinstall.
+define needs
+	@now="$$( (sed '/^\[tool\./,$$d' pyproject.toml; cat $(2); pwd) | cksum)"; \
+	if [ "$$(cat .venv/.installed-$(1) 2>/dev/null)" != "$$now" ]; then \
+		echo "Installing $(2) into .venv"; \
+		$(3) && echo "$$now" > .venv/.installed-$(1); \
+	fi
+endef
+
+.PHONY: help
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: train
+train: setup ## train an agent with RTPO, from nothing; ARGS="--seed 1" passes arguments on
+	@.venv/bin/retrograde train $(ARGS)
+
+.PHONY: test
+test: lint ## check style, types, floors and limits, then run the tests
+	$(python) -m pytest -q -m "$(not_slow)" $(ARGS)
+
+.PHONY: test-slow
+test-slow: setup-slow ## run the tests that take long or fetch a pretrained model
+	$(python) -m pytest -q -m "not ($(not_slow))" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
+
+.PHONY: lint
+lint: setup-dev ## check style, types, floors and limits
+	.venv/bin/ruff check --quiet
+	.venv/bin/ruff format --check --quiet
+	.venv/bin/basedpyright
+	@.venv/bin/lint-imports --no-cache > .venv/floors.txt || { cat .venv/floors.txt; exit 1; }
+	.venv/bin/codespell
+	$(python) scripts/lint_limits.py
+
+.PHONY: setup
+setup: .venv-works ## make .venv, or repair it; leave it alone if it is current
+	$(call needs,cpu,requirements/cpu.txt,\
+		$(pip) "$$(grep '^torch==' requirements/cpu.txt)" && \
+		$(pip) -r requirements/cpu.txt && \
+		$(pip) --no-deps --editable .)
+
+.PHONY: setup-dev
+setup-dev: setup
+	$(call needs,dev,requirements/dev.txt,$(pip) -r requirements/dev.txt)
+
+.PHONY: setup-slow
+setup-slow: setup-dev
+	$(call needs,slow,requirements/slow.txt,$(pip) -r requirements/slow.txt)
+
+.PHONY: .venv-works
+.venv-works:
+	@if ! $(healthy) 2>/dev/null; then \
+		$(supported) || { echo "Python 3.11, 3.12 or 3.13 is needed: make setup PYTHON=python3.12"; exit 2; }; \
+		[ ! -e .venv ] || echo "The .venv does not work; making a new one"; \
+		rm -rf .venv && $(PYTHON) -m venv .venv; \
+	fi
+
+.PHONY: clean
+clean: ## remove .venv, caches and build outputs; runs are kept
+	rm -rf .venv dist .hypothesis .pytest_cache .ruff_cache .import_linter_cache
+	find src tests scripts -name __pycache__ -prune -exec rm -rf {} +

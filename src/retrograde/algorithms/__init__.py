@@ -1,0 +1,1 @@
+"""Floor 5: algorithms, each a short declaration."""

@@ -1,0 +1,1 @@
+"""Floor 7: engines. The only modules that import transformers."""

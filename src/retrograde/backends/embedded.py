@@ -1,0 +1,201 @@
+"""The embedded policy: a small Qwen3 and a word-level tokenizer, warm-started on demonstrations.
+
+Everything but its size is what a user's own model goes through.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, is_dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+from platformdirs import user_cache_path
+from torch import nn
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
+
+from retrograde.backends.chat import TransformersChat
+from retrograde.backends.sampler import action_logp
+from retrograde.data.seeds import derived
+from retrograde.environments.protocol import Environment
+from retrograde.policies.protocol import Ids
+from retrograde.rendering.history import Renderer
+
+TOKENIZER = files("retrograde.rendering") / "chat"
+Progress = Callable[[str, float], None]
+"""Told what is being done and how much of it is done, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """How long, and how hard, a new model is trained on demonstrations."""
+
+    steps: int
+    batch: int = 128
+    learning_rate: float = 3e-3
+    warmup_steps: int = 30
+    weight_decay: float = 0.01
+    flat_every: int = 4
+    """Every so many batches, the flat history is shown instead of the managed context, so
+    that a policy trained under either knows what it reads. 0 for never."""
+    seed: int = 0
+
+
+WARM_STARTS = {"hop": WarmStart(steps=220), "lake": WarmStart(steps=40, flat_every=0)}
+"""Long enough to know the format and to be right sometimes, short enough to leave the rest
+to reinforcement learning."""
+
+
+def embedded_tokenizer() -> PreTrainedTokenizerBase:
+    """The word-level tokenizer that ships with the package, chat template included."""
+    return AutoTokenizer.from_pretrained(str(TOKENIZER))
+
+
+def new_model(vocabulary: int, seed: int) -> Qwen3ForCausalLM:
+    """A Qwen3 of about a hundred thousand parameters with fresh weights."""
+    config = Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=16,
+        max_position_embeddings=2048,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
+        tie_word_embeddings=False,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+        for name, parameter in model.named_parameters():
+            if "embed" in name:
+                nn.init.normal_(parameter, std=0.05)
+            elif parameter.dim() == 2:  # noqa: PLR2004 - a matrix
+                shrink = 0.5 if "o_proj" in name or "down_proj" in name else 1.0
+                nn.init.normal_(parameter, std=shrink * parameter.shape[1] ** -0.5)
+    return model.eval()
+
+
+def embedded_directory(environment: Environment, progress: Progress) -> Path:
+    """A directory with the warm-started model for an environment; made once, then cached.
+
+    Args:
+        environment: what the demonstrations are of.
+        progress: told how far the warm start is.
+    """
+    settings = WARM_STARTS.get(environment.name, WarmStart(steps=200))
+    place = user_cache_path("retrograde") / "warm-starts" / _key(environment, settings)
+    if (place / "config.json").exists():
+        return place
+    model, tokenizer = warm_started(environment, settings, progress)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as unfinished:
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+        (Path(unfinished) / "warm_start.json").write_text(json.dumps(asdict(settings), indent=1))
+        if place.exists():  # left without a config by an interrupted run of an older version
+            shutil.rmtree(place)
+        Path(unfinished).chmod(0o755)
+        os.rename(unfinished, place)  # noqa: PTH104 - the directory itself, atomically
+        Path(unfinished).mkdir()  # what the context manager expects to remove
+    return place
+
+
+def _key(environment: Environment, settings: WarmStart) -> str:
+    """A content hash: anything that changes the outcome of a warm start changes it."""
+    if not is_dataclass(environment) or isinstance(environment, type):
+        raise ValueError(f"{environment.name}: a warm start needs an environment that is plain data")
+    parts = [
+        json.dumps(asdict(environment), sort_keys=True, default=str),
+        json.dumps(asdict(settings), sort_keys=True),
+        version("torch"),
+        version("transformers"),
+        *(entry.read_text() for entry in sorted(TOKENIZER.iterdir(), key=lambda e: e.name)),
+    ]
+    for module in (__file__, type(environment).__module__):
+        source = Path(module) if module == __file__ else _source(module)
+        parts.append(source.read_text())
+    digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
+    return f"{environment.name}-{digest}"
+
+
+def _source(module: str) -> Path:
+    package, _, name = module.rpartition(".")
+    return Path(str(files(package) / f"{name}.py"))
+
+
+def warm_started(
+    environment: Environment, settings: WarmStart, progress: Progress
+) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerBase]:
+    """A fresh model, trained by imitation on noisy demonstrations."""
+    tokenizer = embedded_tokenizer()
+    count = settings.steps * settings.batch
+    pairs = asyncio.run(_demonstrations(environment, tokenizer, count, settings.seed, progress))
+    model = new_model(len(tokenizer), settings.seed).train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    order = torch.randperm(
+        len(pairs), generator=torch.Generator().manual_seed(settings.seed)
+    ).tolist()
+    for step in range(settings.steps):
+        rise = min(1.0, (step + 1) / settings.warmup_steps)
+        fall = 1.0 - 0.9 * step / settings.steps
+        optimizer.param_groups[0]["lr"] = settings.learning_rate * rise * fall
+        chosen = [pairs[i] for i in order[step * settings.batch : (step + 1) * settings.batch]]
+        flat = settings.flat_every and step % settings.flat_every == settings.flat_every - 1
+        contexts = [pair.history if flat else pair.context for pair in chosen]
+        logp = action_logp(model, contexts, [pair.action for pair in chosen], 1.0, 0)
+        loss = -torch.cat(logp).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        progress(f"warm start on {environment.name}", (step + 1) / settings.steps)
+    return model.eval(), tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """One turn of a teacher, under both of the contexts it can be shown in."""
+
+    context: Ids
+    history: Ids
+    action: Ids
+
+
+async def _demonstrations(
+    environment: Environment,
+    tokenizer: PreTrainedTokenizerBase,
+    count: int,
+    seed: int,
+    progress: Progress,
+) -> list[Demonstration]:
+    chat = TransformersChat(tokenizer)
+    managed, flat = Renderer(chat, environment.context), Renderer(chat, "full")
+    pairs: list[Demonstration] = []
+    number = 0
+    while len(pairs) < count:
+        number += 1
+        task = environment.task("train", derived(seed, "demonstration", number) % 1_000_000)
+        episode = await environment.open(task, derived(seed, number))
+        short, long = managed.open(episode.opening()), flat.open(episode.opening())
+        for turn in range(environment.turn_limit):
+            text = episode.demonstrate(derived(seed, number, turn))
+            action = (*tokenizer.encode(text, add_special_tokens=False), chat.end_of_turn)
+            pairs.append(Demonstration(managed.context(short), flat.context(long), action))
+            said = await episode.act(text)
+            if said.end is not None:
+                break
+            short = managed.answered(short, action, said.messages)
+            long = flat.answered(long, action, said.messages)
+        await episode.close()
+        progress(f"demonstrations of {environment.name}", min(1.0, len(pairs) / count))
+    return pairs[:count]

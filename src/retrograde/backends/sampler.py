@@ -1,0 +1,215 @@
+"""Sampling with a transformers model in this process.
+
+Equal contexts are prefilled once and their key-value cache is handed to each answer. All
+answers of a batch advance together; those that stop leave the batch.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+
+from retrograde.backends.padding import microbatches, padded
+from retrograde.ops.logprobs import selected_logp
+from retrograde.policies.protocol import Answer, Ids, Sampling
+
+
+class TransformersPolicy:
+    """A copy of a causal language model that acts under published weights."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        stop_ids: frozenset[int],
+        *,
+        max_tokens_per_microbatch: int = 32768,
+    ) -> None:
+        """Copy a model.
+
+        Args:
+            model: any decoder-only model of transformers; later changes to it are not seen.
+            stop_ids: tokens that end an answer.
+            max_tokens_per_microbatch: padded tokens in one forward pass.
+        """
+        self.version = 0
+        self.model = copy.deepcopy(model).eval().requires_grad_(requires_grad=False)
+        self.stop_ids = stop_ids
+        self.max_tokens = max_tokens_per_microbatch
+        self.pad = min(stop_ids)
+        self.device = next(self.model.parameters()).device
+
+    def load(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Take published weights.
+
+        Raises:
+            ValueError: a later version arrived with the very weights that are already held.
+        """
+        held = dict(self.model.named_parameters())
+        if version > self.version and all(
+            torch.equal(held[name], tensor.to(held[name])) for name, tensor in weights.items()
+        ):
+            raise ValueError(
+                f"version {version} of the weights equals version {self.version} bit by bit: "
+                f"an optimizer step was published that changed nothing"
+            )
+        for name, tensor in weights.items():
+            held[name].data.copy_(tensor)
+        self.version = version
+
+    @torch.inference_mode()
+    async def sample(self, contexts: Sequence[Ids], sampling: Sampling, seed: int) -> list[Answer]:
+        """One answer to each context; equal contexts get independent answers."""
+        self._check(contexts, sampling.max_new_tokens)
+        distinct = {context: i for i, context in enumerate(dict.fromkeys(contexts))}
+        members: list[list[int]] = [[] for _ in distinct]
+        for i, context in enumerate(contexts):
+            members[distinct[context]].append(i)
+        unique = list(distinct)
+        generator = torch.Generator(self.device).manual_seed(seed)
+        sizes = [len(context) + sampling.max_new_tokens for context in unique]
+        answers: list[Answer | None] = [None] * len(contexts)
+        for part in microbatches(sizes, max(self.max_tokens, max(sizes))):
+            owners = [i for u in part for i in members[u]]
+            repeats = [len(members[u]) for u in part]
+            drawn = self._draw([unique[u] for u in part], repeats, sampling, generator)
+            for owner, answer in zip(owners, drawn, strict=True):
+                answers[owner] = answer
+        return [answer for answer in answers if answer is not None]
+
+    @torch.inference_mode()
+    async def score(self, contexts: Sequence[Ids], actions: Sequence[Ids]) -> list[list[float]]:
+        """log pi of each action's tokens at temperature 1, under the held version."""
+        scores = logprobs(self.model, contexts, actions, 1.0, self.max_tokens, self.pad)
+        return [row.tolist() for row in scores]
+
+    def _check(self, contexts: Sequence[Ids], room: int) -> None:
+        limit = self.model.config.max_position_embeddings
+        for context in contexts:
+            if not context:
+                raise ValueError("a context of no tokens cannot be answered")
+            if len(context) + room > limit:
+                raise ValueError(
+                    f"a context of {len(context)} tokens and an answer of up to {room} do not fit "
+                    f"into the model's {limit} positions"
+                )
+
+    def _draw(
+        self, contexts: list[Ids], repeats: list[int], sampling: Sampling, generator: torch.Generator
+    ) -> list[Answer]:
+        batch = padded(contexts, None, self.pad, self.device)
+        cache = DynamicCache(config=self.model.config)
+        out = self.model(
+            input_ids=batch.ids_BN,
+            attention_mask=batch.mask_BN,
+            position_ids=batch.positions_BN,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        spread = torch.tensor(repeats, device=self.device)
+        rows = torch.arange(len(contexts), device=self.device).repeat_interleave(spread)
+        logits_BV = out.logits[:, -1][rows]
+        mask_BN = batch.mask_BN[rows]
+        position_B = batch.positions_BN[rows, -1]
+        if len(rows) != len(contexts):
+            cache.batch_select_indices(rows)
+        return self._decode(logits_BV, mask_BN, position_B, cache, sampling, generator)
+
+    def _decode(
+        self,
+        logits_BV: Tensor,
+        mask_BN: Tensor,
+        position_B: Tensor,
+        cache: DynamicCache,
+        sampling: Sampling,
+        generator: torch.Generator,
+    ) -> list[Answer]:
+        count = len(logits_BV)
+        ids: list[list[int]] = [[] for _ in range(count)]
+        logps: list[list[float]] = [[] for _ in range(count)]
+        stops = torch.tensor(sorted(self.stop_ids), device=self.device)
+        live = torch.arange(count, device=self.device)
+        for step in range(sampling.max_new_tokens):
+            token_B, logp_B = _choose(logits_BV, sampling.temperature, generator)
+            for row, token, logp in zip(
+                live.tolist(), token_B.tolist(), logp_B.tolist(), strict=True
+            ):
+                ids[row].append(token)
+                logps[row].append(logp)
+            going_B = ~torch.isin(token_B, stops)
+            if step == sampling.max_new_tokens - 1 or not going_B.any():
+                break
+            if not going_B.all():
+                kept = going_B.nonzero().squeeze(1)
+                cache.batch_select_indices(kept)
+                live, token_B = live[kept], token_B[kept]
+                mask_BN, position_B = mask_BN[kept], position_B[kept]
+            position_B = position_B + 1
+            mask_BN = torch.cat([mask_BN, mask_BN.new_ones(len(mask_BN), 1)], dim=1)
+            logits_BV = self.model(
+                input_ids=token_B[:, None],
+                attention_mask=mask_BN,
+                position_ids=position_B[:, None],
+                past_key_values=cache,
+                use_cache=True,
+            ).logits[:, -1]
+        return [
+            Answer(tuple(row), tuple(logp), row[-1] in self.stop_ids)
+            for row, logp in zip(ids, logps, strict=True)
+        ]
+
+
+def _choose(
+    logits_BV: Tensor, temperature: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw a token for each row, or take the likeliest at temperature 0; with its log p."""
+    if temperature == 0:
+        token_B = logits_BV.argmax(-1)
+        return token_B, selected_logp(logits_BV, token_B, 1.0)
+    probs_BV = (logits_BV.float() / temperature).softmax(-1)
+    token_B = torch.multinomial(probs_BV, 1, generator=generator).squeeze(1)
+    return token_B, selected_logp(logits_BV, token_B, temperature)
+
+
+def logprobs(
+    model: nn.Module,
+    contexts: Sequence[Ids],
+    actions: Sequence[Ids],
+    temperature: float,
+    max_tokens: int,
+    pad: int,
+) -> list[Tensor]:
+    """log pi of each action's tokens at a temperature, row by row; no gradient unless enabled."""
+    lengths = [len(c) + len(a) for c, a in zip(contexts, actions, strict=True)]
+    scores: list[Tensor | None] = [None] * len(contexts)
+    for part in microbatches(lengths, max_tokens):
+        logp = action_logp(
+            model, [contexts[i] for i in part], [actions[i] for i in part], temperature, pad
+        )
+        for i, row in zip(part, logp, strict=True):
+            scores[i] = row
+    return [row for row in scores if row is not None]
+
+
+def action_logp(
+    model: nn.Module, contexts: Sequence[Ids], actions: Sequence[Ids], temperature: float, pad: int
+) -> list[Tensor]:
+    """log pi of each action's tokens, one forward pass, one tensor a row."""
+    device = next(model.parameters()).device
+    batch = padded(contexts, actions, pad, device)
+    longest = max(map(len, actions))
+    logits_BAV = model(
+        input_ids=batch.ids_BN,
+        attention_mask=batch.mask_BN,
+        position_ids=batch.positions_BN,
+        use_cache=False,
+        logits_to_keep=longest,
+    ).logits
+    # One flat gather over true action tokens: padding never meets the softmax.
+    at = [(b, t) for b, action in enumerate(actions) for t in range(len(action))]
+    row_T, column_T = torch.tensor(at, device=device).T
+    chosen_T = torch.tensor([token for action in actions for token in action], device=device)
+    logp_T = selected_logp(logits_BAV[row_T, column_T], chosen_T, temperature)
+    return list(logp_T.split([len(action) for action in actions]))

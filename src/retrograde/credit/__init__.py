@@ -1,0 +1,1 @@
+"""Floor 2: who gets credit. Pure functions of trees."""

@@ -1,0 +1,15 @@
+"""What it means to assign credit."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from retrograde.data.rows import Judgement
+from retrograde.data.tree import Group
+
+
+class Credit(Protocol):
+    """Judges a group; plain data, so that it can be stored with a run."""
+
+    def __call__(self, group: Group, grown_in: int) -> Sequence[Judgement]:
+        """One judgement for each tree of the group, after round `grown_in`."""
+        ...

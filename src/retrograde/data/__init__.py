@@ -1,0 +1,1 @@
+"""Floor 1: records. What happened, and what is trained on."""

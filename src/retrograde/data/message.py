@@ -1,0 +1,26 @@
+"""Messages of a chat, and what of an answer was said aloud."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+THOUGHT_OPENS = "<think>"
+THOUGHT_CLOSES = "</think>"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat."""
+
+    role: Literal["system", "user", "tool"]
+    content: str
+    lasting: bool = False
+    """Whether the `markov` context policy, which forgets everything but the last
+    observation, still shows it: rules and questions last, observations do not."""
+
+
+def spoken(text: str) -> str:
+    """The words outside thought: what follows the last closing tag, or precedes an open one."""
+    _, closed, after = text.rpartition(THOUGHT_CLOSES)
+    if closed:
+        return after.strip()
+    return text.partition(THOUGHT_OPENS)[0].strip()

@@ -1,0 +1,94 @@
+"""Groups to JSON and back, losslessly: floats are written so that they read back the same."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from retrograde.data.rows import Row
+from retrograde.data.tree import End, Group, Tree, Turn
+
+FORMAT = 1
+
+
+def group_to_json(group: Group, decode: Callable[[Sequence[int]], str] | None = None) -> str:
+    """One line of JSON.
+
+    Args:
+        group: what to write.
+        decode: adds the text of each observation and action, for people; never read back.
+    """
+    trees = [[_turn_to_dict(turn, decode) for turn in tree.turns] for tree in group.trees]
+    return json.dumps({"format": FORMAT, "task": group.task, "trees": trees}, ensure_ascii=False)
+
+
+def group_from_json(line: str) -> Group:
+    """Read what `group_to_json` wrote.
+
+    Raises:
+        ValueError: it is of another format, or breaks an invariant of trees.
+    """
+    record: dict[str, Any] = json.loads(line)
+    if record.get("format") != FORMAT:
+        raise ValueError(f"format {FORMAT} of stored groups is read, got {record.get('format')!r}")
+    trees = tuple(Tree(tuple(_turn_of(turn) for turn in turns)) for turns in record["trees"])
+    return Group(record["task"], trees)
+
+
+def _turn_to_dict(turn: Turn, decode: Callable[[Sequence[int]], str] | None) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "parent": turn.parent,
+        "shared": turn.shared,
+        "fresh": turn.fresh,
+        "observation": turn.observation,
+        "action": turn.action,
+        "logprobs": turn.logprobs,
+        "grown_in": turn.grown_in,
+        "policy_version": turn.policy_version,
+        "reward": turn.reward,
+        "end": turn.end,
+        "merged_into": turn.merged_into,
+    }
+    if turn.observation == turn.fresh:
+        record["observation"] = None
+    if decode is not None:
+        record["text"] = {"observed": decode(turn.observation), "said": decode(turn.action)}
+    return record
+
+
+def _turn_of(record: dict[str, Any]) -> Turn:
+    fresh = tuple(record["fresh"])
+    observation = record["observation"]
+    return Turn(
+        parent=record["parent"],
+        shared=record["shared"],
+        fresh=fresh,
+        observation=fresh if observation is None else tuple(observation),
+        action=tuple(record["action"]),
+        logprobs=tuple(record["logprobs"]),
+        grown_in=record["grown_in"],
+        policy_version=record["policy_version"],
+        reward=record["reward"],
+        end=None if record["end"] is None else End(record["end"]),
+        merged_into=record["merged_into"],
+    )
+
+
+def row_to_list(row: Row) -> list[Any]:
+    """A row as plain JSON data."""
+    ids = [list(row.context), list(row.action), list(row.behaviour_logp)]
+    return [*ids, row.advantage, row.turn, row.group, list(row.rollout)]
+
+
+def row_from_list(record: list[Any]) -> Row:
+    """Read what `row_to_list` gave."""
+    context, action, logp, advantage, turn, group, rollout = record
+    version, of_group, tree, leaf = rollout
+    return Row(
+        tuple(context),
+        tuple(action),
+        tuple(logp),
+        advantage,
+        turn,
+        group,
+        (version, of_group, tree, leaf),
+    )

@@ -1,0 +1,271 @@
+"""Multi-hop questions over a made-up world, one look-up a turn.
+
+Who is whose friend is drawn anew for each task, so nothing but looking people up, in the
+right order, answers a question. There is one turn for each relation and one for the answer:
+any wrong turn is fatal, and only a reward at the end says so.
+"""
+
+import copy
+import itertools
+import random
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, Self
+
+from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message, spoken
+from retrograde.data.seeds import derived
+from retrograde.data.tree import End
+from retrograde.environments.protocol import Forking, Observation, Split
+
+ENTITIES = (
+    "Ada", "Ben", "Carl", "Dora", "Emma", "Finn", "Grace", "Hugo", "Iris", "Jack",
+    "Kate", "Leo", "Max", "Nina", "Oscar", "Paul", "Rose", "Sam", "Tom", "Vera",
+)  # fmt: skip
+RELATIONS = ("friend", "boss", "teacher", "doctor", "neighbour", "mentor")
+MOST_HOPS = 5
+
+RULES = (
+    "Answer the question by looking people up. Each turn, you may first think inside "
+    f"{THOUGHT_OPENS} {THOUGHT_CLOSES}; then say exactly one line. Either "
+    "search NAME RELATION, which tells you who that is, for example: search Ada friend. Or "
+    "answer NAME, which ends the game. Look up one relation a turn, in the order of the "
+    "question. You have one turn for each relation and one for the answer."
+)
+ASKED = "Who is"
+OF = "'s"
+FOUND = "Found:"
+LEFT = "Left:"
+NOTHING = "nothing"
+MISUNDERSTOOD = "Not understood. Say search NAME RELATION or answer NAME."
+SEARCH = "search"
+ANSWER = "answer"
+
+PHRASES = (RULES, MISUNDERSTOOD, ASKED, FOUND, LEFT, OF)
+"""Fixed text that only the environment says."""
+WORDS = (
+    SEARCH, ANSWER, NOTHING, "?", *ENTITIES, *RELATIONS, *map(str, range(MOST_HOPS + 1)),
+)  # fmt: skip
+"""Every other word that the environment or its teacher says."""
+
+_TASK = re.compile(r"(train|test)-(0|[1-9][0-9]*)")
+_SEARCH_LINE = re.compile(
+    r"[\W_]*search[\W_]+([a-z]+)(?:['\u2019]s)?[\W_]+([a-z]+)[\W_]*", re.IGNORECASE
+)
+_ANSWER_LINE = re.compile(r"[\W_]*answer[\W_]+([a-z]+)[\W_]*", re.IGNORECASE)
+_SPELLING = {entity.lower(): entity for entity in ENTITIES}
+
+
+class Odds(NamedTuple):
+    """How a teacher errs: weights of no mistake, of taking the last relation for the next, of
+    going back to the start of the question, and of a wild guess."""
+
+    search: tuple[float, float, float, float]
+    last_search: tuple[float, float, float, float]
+    answer: tuple[float, float, float, float]
+
+
+FEW_HOPS = 3
+"""Up to here a question is easy to get right by chance, so its teacher errs more."""
+FEW_HOPS_ODDS = Odds(
+    search=(0.5, 0.35, 0.1, 0.05), last_search=(0.5, 0.0, 0.45, 0.05), answer=(0.5, 0.0, 0.35, 0.15)
+)
+MANY_HOPS_ODDS = Odds(
+    search=(0.6, 0.25, 0.1, 0.05), last_search=(0.6, 0.0, 0.35, 0.05), answer=(0.6, 0.0, 0.25, 0.15)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the policy's words ask for; nothing, if they mean nothing."""
+
+    answer: str | None = None
+    search: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read the first line outside thought that is a search or an answer."""
+        for line in spoken(text).splitlines():
+            if searched := _SEARCH_LINE.fullmatch(line):
+                entity, relation = (word.lower() for word in searched.groups())
+                if entity in _SPELLING and relation in RELATIONS:
+                    return cls(search=(_SPELLING[entity], relation))
+            elif answered := _ANSWER_LINE.fullmatch(line):
+                entity = answered[1].lower()
+                if entity in _SPELLING:
+                    return cls(answer=_SPELLING[entity])
+        return cls()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whom a chain of relations leads to, in a world of its own."""
+
+    world: int
+    """Seed of who is whose friend, boss and so on."""
+    start: str
+    """The person the chain starts from."""
+    relations: tuple[str, ...]
+    """The chain, in the order of look-ups; no relation comes twice."""
+
+    @classmethod
+    def of(cls, task: str, hops: int) -> Self:
+        """The question of a task.
+
+        Train and test can share no question about the same people: which of the two a
+        question belongs to is a hash of its words and of everyone on its chain.
+
+        Raises:
+            ValueError: there is no such task.
+        """
+        named = _TASK.fullmatch(task)
+        if named is None:
+            raise ValueError(f"hop has no task {task!r}; a task is train-N or test-N, N from 0")
+        split, index = named.groups()
+        questions = (
+            cls._drawn(derived("hop", hops, split, index, attempt), hops)
+            for attempt in itertools.count()
+        )
+        return next(question for question in questions if question.split == split)
+
+    @classmethod
+    def _drawn(cls, world: int, hops: int) -> Self:
+        chance = random.Random(world)
+        relations = tuple(chance.sample(RELATIONS, hops))
+        return cls(world, chance.choice(ENTITIES), relations)
+
+    @property
+    def split(self) -> Split:
+        """Where the question belongs, whichever task it came from."""
+        return "test" if derived(self.text, *self.chain) % 2 else "train"
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        return f"{ASKED} {self.start}{''.join(f'{OF} {r}' for r in self.relations)}?"
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """Everyone on the way: the start, whom each look-up finds, and so the answer, last."""
+        people = [self.start]
+        for relation in self.relations:
+            people.append(self.found(people[-1], relation))
+        return tuple(people)
+
+    def found(self, entity: str, relation: str) -> str:
+        """Whom a look-up finds; never the person asked about."""
+        others = [other for other in ENTITIES if other != entity]
+        return others[derived(self.world, entity, relation) % len(others)]
+
+
+class HopEpisode:
+    """One attempt at a question. The world has no chance in it, so a fork needs no seed."""
+
+    def __init__(self, task: str, question: Question) -> None:
+        """Start at the first turn."""
+        self.task = task
+        self.question = question
+        self.chain = question.chain
+        self.used = 0
+        """Turns so far."""
+        self.right = True
+        """Whether each turn so far was the right one."""
+        self.last_found: str | None = None
+        """Whom the last look-up found, right or not. Only the teacher goes by it."""
+        self.over = False
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Relations still to look up, going by the turns used."""
+        return self.question.relations[self.used :]
+
+    def opening(self) -> tuple[Message, ...]:
+        """Rules and question."""
+        return (
+            Message("system", RULES, lasting=True),
+            Message("user", self.question.text, lasting=True),
+        )
+
+    async def act(self, text: str) -> Observation:
+        """Look someone up, or answer."""
+        if self.over:
+            raise RuntimeError(f"the episode of {self.task!r} is over: open the task again")
+        said = Said.of(text)
+        if said.answer is not None:
+            self.over = True
+            earned = self.right and not self.left and said.answer == self.chain[-1]
+            return Observation((), reward=float(earned), end=End.FINISHED)
+        if not self.left:
+            self.over = True
+            return Observation((), end=End.TRUNCATED)
+        self.right = self.right and said.search == (self.chain[self.used], self.left[0])
+        self.used += 1
+        if said.search is None:
+            heard = MISUNDERSTOOD
+        else:
+            self.last_found = self.question.found(*said.search)
+            heard = f"{FOUND} {self.last_found}"
+        return Observation((Message("user", f"{heard}\n{LEFT} {' '.join(self.left) or NOTHING}"),))
+
+    def fork(self, seed: int) -> Self:  # noqa: ARG002 - there is no chance to draw
+        """An independent copy."""
+        return copy.copy(self)
+
+    def state_key(self) -> Hashable:
+        """Turns used, and whether all were right: if so, that says who was found, too."""
+        return self.task, self.used, self.right
+
+    def demonstrate(self, seed: int) -> str:
+        """What a teacher says who knows no more than the policy and errs about every other turn.
+
+        It may take the last relation for the next, go back to the start, or guess.
+        """
+        chance, left, start = random.Random(seed), self.left, self.question.start
+        here = self.last_found or start
+        odds = FEW_HOPS_ODDS if len(self.question.relations) <= FEW_HOPS else MANY_HOPS_ODDS
+        turn = odds.answer if not left else odds.last_search if len(left) == 1 else odds.search
+        mistake = chance.choices(("none", "relation", "start", "guess"), turn)[0]
+        entity = {"start": start, "guess": chance.choice(ENTITIES)}.get(mistake, here)
+        said = f"{ANSWER} {entity}"
+        if left:
+            guess = chance.choice(RELATIONS)
+            relation = {"relation": left[-1], "guess": guess}.get(mistake, left[0])
+            said = f"{SEARCH} {entity} {relation}"
+        return f"{THOUGHT_OPENS} {len(left)} {THOUGHT_CLOSES} {said}"
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Who is Ada's friend's boss's teacher? One look-up a turn, none to spare."""
+
+    name: ClassVar[str] = "hop"
+    forking: ClassVar[Forking] = Forking.FORK
+    success_return: ClassVar[float] = 1.0
+    max_new_tokens: ClassVar[int] = 12
+
+    hops: int = 3
+    """Relations in a question, 1 to 5. An episode takes one turn more."""
+    context: Literal["full", "drop_thinking", "window", "markov"] = "window"
+    """What the policy is shown of the past."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.hops <= MOST_HOPS:
+            raise ValueError(f"hops: got {self.hops}, needed 1 to {MOST_HOPS}")
+
+    @property
+    def turn_limit(self) -> int:
+        """A turn for each relation and one for the answer."""
+        return self.hops + 1
+
+    def task(self, split: Split, index: int) -> str:
+        """The task with this index, from 0 on."""
+        if index < 0:
+            raise ValueError(f"index: got {index}, needed 0 or more")
+        return f"{split}-{index}"
+
+    async def open(self, task: str, seed: int) -> HopEpisode:  # noqa: ARG002 - no chance to draw
+        """Start an episode."""
+        return HopEpisode(task, Question.of(task, self.hops))

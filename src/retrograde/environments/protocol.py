@@ -1,0 +1,110 @@
+"""What the library asks of an environment: a seeded, single-use, asynchronous episode.
+
+A task is a string. Opening the same task with the same seed gives the same
+episode; opening it with another seed gives the same start and, where the world
+has chance in it, another future.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, Protocol, Self
+
+from retrograde.data.message import Message
+from retrograde.data.tree import End
+
+Split = Literal["train", "test"]
+
+
+class Forking(StrEnum):
+    """How an episode can be continued twice from one point."""
+
+    FORK = "fork"
+    """`Episode.fork` returns an independent copy whose future chance is its own."""
+    REPLAY = "replay"
+    """Deterministic: the library opens the task again, plays the same actions and
+    checks that it is told the same things."""
+    NONE = "none"
+    """It cannot be done. Methods that fork refuse the environment before any work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the environment says after an action (or before the first)."""
+
+    messages: tuple[Message, ...]
+    """Never empty while the episode goes on; may be empty at its end."""
+    reward: float = 0.0
+    """Reward for the action just taken."""
+    end: End | None = None
+    """FINISHED or TRUNCATED on the last observation, None before."""
+
+
+class Episode(Protocol):
+    """One attempt at a task. Used once, closed always."""
+
+    def opening(self) -> tuple[Message, ...]:
+        """What the policy is shown before its first answer."""
+        ...
+
+    async def act(self, text: str) -> Observation:
+        """Take the policy's words, thoughts included, and say what happens.
+
+        Text that means nothing is answered with a message saying so; it never raises.
+        """
+        ...
+
+    def fork(self, seed: int) -> Self:
+        """An independent copy of this episode; only for `Forking.FORK`.
+
+        The copy has the same past and state. Its future chance is drawn from `seed` alone.
+        """
+        ...
+
+    def state_key(self) -> Hashable | None:
+        """The whole state, chance excluded, as something to compare; None if it cannot be.
+
+        Two episodes of one task with equal keys have the same law for everything that follows.
+        """
+        ...
+
+    def demonstrate(self, seed: int) -> str:
+        """Words a fallible teacher would say here; warm starts are trained on them.
+
+        Raises:
+            LookupError: the environment has no teacher.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release what the episode holds. Called exactly once, also after a failure."""
+        ...
+
+
+class Environment(Protocol):
+    """A family of tasks."""
+
+    name: str
+    """What `--environment` calls it."""
+    forking: Forking
+    turn_limit: int
+    """An episode ends, truncated, after this many actions at the latest."""
+    success_return: float
+    """A rollout whose return reaches this is a success."""
+    context: str
+    """The recommended context policy: full, drop_thinking, window or markov."""
+    max_new_tokens: int
+    """Tokens an answer may take, for a tokenizer with about one token a word."""
+
+    def task(self, split: Split, index: int) -> str:
+        """The task with this index; tasks of the two splits are never the same."""
+        ...
+
+    async def open(self, task: str, seed: int) -> Episode:
+        """Start an episode.
+
+        Raises:
+            ValueError: the environment has no such task.
+        """
+        ...
+

@@ -1,0 +1,1 @@
+"""Floor 2: what is minimised, given log-probabilities and advantages."""

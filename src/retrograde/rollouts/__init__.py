@@ -1,0 +1,1 @@
+"""Floor 4: where rollouts grow, and the growing."""

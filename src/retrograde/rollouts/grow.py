@@ -1,0 +1,294 @@
+"""Runs a plan's forks: every live rollout of a round answers in lockstep.
+
+The past of a rollout is kept as token ids and never rendered again from text; what is
+stored in a turn is what the policy was given and what it gave back.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from retrograde.data.seeds import derived
+from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn, shared_length
+from retrograde.environments.protocol import Environment, Observation
+from retrograde.policies.protocol import Answer, Policy, Sampling
+from retrograde.rendering.history import History, Renderer
+from retrograde.rollouts.line import Line
+from retrograde.rollouts.merge import Merge, merged
+from retrograde.rollouts.plans import NEW_TREE, Fork
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass
+class Walk:
+    """A rollout under way: where in which tree it stands and what it is shown next."""
+
+    group: int
+    tree: int
+    parent: int
+    fork: Fork
+    fork_number: int
+    line: Line
+    history: History
+    context: tuple[int, ...]
+    before: tuple[int, ...]
+    """The parent's context and action, which the tree already holds."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The state before a turn, never acted in: what siblings are forked from."""
+
+    line: Line
+    history: History
+    context: tuple[int, ...]
+    before: tuple[int, ...]
+
+
+@dataclass
+class Draft:
+    """An answer and what came of it, before it is known how the rollout goes on."""
+
+    walk: Walk
+    answer: Answer
+    outcome: Observation | Exception
+    history: History | None = None
+    context: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> End | None:
+        """Why the rollout is over, as far as the environment says."""
+        return End.FAILED if isinstance(self.outcome, Exception) else self.outcome.end
+
+
+class Grower:
+    """Grows the groups of one iteration and remembers their boundaries while it does."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        renderer: Renderer,
+        policy: Policy,
+        sampling: Sampling,
+        *,
+        turn_seconds: float = 60.0,
+    ) -> None:
+        """Bind the parts; `turn_seconds` limits each call into the environment."""
+        self.environment = environment
+        self.renderer = renderer
+        self.policy = policy
+        self.sampling = sampling
+        self.turn_seconds = turn_seconds
+        self.counts: Counter[str] = Counter()
+        """What happened since the caller last cleared it."""
+        self._boundaries: dict[tuple[int, int, int], Boundary] = {}
+
+    async def grow(
+        self,
+        groups: Sequence[Group],
+        forks: Sequence[Sequence[Fork]],
+        grown_in: int,
+        seed: int,
+    ) -> list[Group]:
+        """The groups with a round more in them. Round 0 forgets all earlier boundaries.
+
+        Raises:
+            RuntimeError: every rollout of the round failed.
+        """
+        if grown_in == 0:
+            await self.forget()
+        sprouts = [[list(tree.turns) for tree in group.trees] for group in groups]
+        live = await self._start(groups, sprouts, forks, derived(seed, "world", grown_in))
+        tick, ended = 0, Counter[End]()
+        while live:
+            await self._keep(live, derived(seed, "kept", grown_in, tick))
+            drafts = await self._answer(live, derived(seed, "policy", grown_in, tick))
+            merges = merged(drafts) if tick == 0 else {}
+            live = await self._settle(drafts, merges, sprouts, grown_in, ended, seed)
+            tick += 1
+        if ended and set(ended) == {End.FAILED}:
+            raise RuntimeError(
+                f"all {ended[End.FAILED]} rollouts of round {grown_in} failed in "
+                f"{self.environment.name}; the reasons are in the log"
+            )
+        return [
+            Group(group.task, tuple(Tree(tuple(turns)) for turns in trees))
+            for group, trees in zip(groups, sprouts, strict=True)
+        ]
+
+    async def forget(self) -> None:
+        """Close every kept boundary."""
+        lines = [boundary.line for boundary in self._boundaries.values()]
+        self._boundaries.clear()
+        await self._close(lines)
+
+    async def _close(self, lines: Sequence[Line]) -> None:
+        for outcome in await _all(line.close() for line in lines):
+            if isinstance(outcome, Exception):
+                self.counts[f"close_failed/{type(outcome).__name__}"] += 1
+                log.warning("%s could not be closed: %r", self.environment.name, outcome)
+
+    async def _start(
+        self,
+        groups: Sequence[Group],
+        sprouts: Sequence[list[list[Turn]]],
+        forks: Sequence[Sequence[Fork]],
+        seed: int,
+    ) -> list[Walk]:
+        """Open the episodes of new trees, fork those of old ones."""
+        openings: list[Awaitable[Walk]] = []
+        number = 0
+        for g, (group, wanted) in enumerate(zip(groups, forks, strict=True)):
+            for fork in wanted:
+                number += 1
+                for _ in range(fork.answers):
+                    own = derived(seed, g, number, len(openings))
+                    if fork.tree == NEW_TREE:
+                        sprouts[g].append([])
+                        tree = len(sprouts[g]) - 1
+                        openings.append(self._plant(group.task, (g, tree), fork, number, own))
+                    else:
+                        openings.append(self._branch(g, fork, number, own))
+        return _sound(await _all(openings))
+
+    async def _plant(
+        self, task: str, place: tuple[int, int], fork: Fork, number: int, seed: int
+    ) -> Walk:
+        line = await Line.open(self.environment, task, seed, self.turn_seconds)
+        history = self.renderer.open(line.episode.opening())
+        context = self.renderer.context(history)
+        return Walk(*place, ROOT_PARENT, fork, number, line, history, context, ())
+
+    async def _branch(self, g: int, fork: Fork, number: int, seed: int) -> Walk:
+        boundary = self._boundaries.get((g, fork.tree, fork.parent))
+        if boundary is None:
+            raise LookupError(
+                f"group {g}, tree {fork.tree} has no kept boundary behind turn {fork.parent}; "
+                f"a plan can fork only what an earlier fork of this iteration grew with keep=True"
+            )
+        line = await boundary.line.fork(seed)
+        here = (g, fork.tree, fork.parent, fork, number)
+        return Walk(*here, line, boundary.history, boundary.context, boundary.before)
+
+    async def _keep(self, live: Sequence[Walk], seed: int) -> None:
+        kept = [walk for walk in live if walk.fork.keep]
+        copies = await _all(walk.line.fork(derived(seed, i)) for i, walk in enumerate(kept))
+        for walk, copy in zip(kept, _sound(copies), strict=True):
+            place = (walk.group, walk.tree, walk.parent)
+            self._boundaries[place] = Boundary(copy, walk.history, walk.context, walk.before)
+
+    async def _answer(self, live: Sequence[Walk], seed: int) -> list[Draft]:
+        """Sample an answer for each walk and let the worlds say what comes of it."""
+        contexts = [walk.context for walk in live]
+        answers = await self.policy.sample(contexts, self.sampling, seed)
+        texts = [self.renderer.tokenizer.decode(answer.ids) for answer in answers]
+        outcomes = await _all(
+            walk.line.act(text) for walk, text in zip(live, texts, strict=True)
+        )
+        drafts: list[Draft] = []
+        for walk, answer, outcome in zip(live, answers, outcomes, strict=True):
+            draft = Draft(walk, answer, outcome)
+            if not isinstance(outcome, Exception) and outcome.end is None:
+                draft.history = self.renderer.answered(walk.history, answer.ids, outcome.messages)
+                draft.context = self.renderer.context(draft.history)
+            drafts.append(draft)
+            self.counts["turns"] += 1
+            self.counts["tokens"] += len(answer.ids)
+            self.counts["context_tokens"] += len(walk.context)
+            self.counts["unstopped"] += not answer.stopped
+            if isinstance(outcome, Exception):
+                self.counts[f"failed/{type(outcome).__name__}"] += 1
+                log.warning("%s, task %s: %r", self.environment.name, walk.line.task, outcome)
+        return drafts
+
+    async def _settle(
+        self,
+        drafts: Sequence[Draft],
+        merges: dict[int, Merge],
+        sprouts: Sequence[list[list[Turn]]],
+        grown_in: int,
+        ended: Counter[End],
+        seed: int,
+    ) -> list[Walk]:
+        """Write the turns down; return the walks that go on."""
+        live: list[Walk] = []
+        over: list[Line] = []
+        numbers: list[int] = []
+        for i, draft in enumerate(drafts):
+            walk, merge = draft.walk, merges.get(i)
+            turns = sprouts[walk.group][walk.tree]
+            end = draft.end if merge is None or merge.end is None else merge.end
+            twin = numbers[merge.into] if merge is not None and merge.into is not None else None
+            turns.append(self._turn(draft, grown_in, end, twin))
+            numbers.append(len(turns) - 1)
+            if end is not None:
+                ended[end] += 1
+                self.counts[f"ended/{end}"] += 1
+                over.append(walk.line)
+                continue
+            lines = [walk.line]
+            for copy in range(1, 1 if merge is None else merge.continuations):
+                own = derived(seed, "more", grown_in, walk.fork_number, i, copy)
+                lines.append(await walk.line.fork(own))
+            live += [self._onwards(draft, line, numbers[-1]) for line in lines]
+        await self._close(over)
+        return live
+
+    def _turn(self, draft: Draft, grown_in: int, end: End | None, twin: int | None) -> Turn:
+        walk = draft.walk
+        shared = shared_length(walk.before, walk.context)
+        reward = 0.0 if isinstance(draft.outcome, Exception) else draft.outcome.reward
+        return Turn(
+            parent=walk.parent,
+            shared=shared,
+            fresh=walk.context[shared:],
+            observation=walk.history.observation,
+            action=draft.answer.ids,
+            logprobs=draft.answer.logprobs,
+            grown_in=grown_in,
+            policy_version=self.policy.version,
+            reward=reward,
+            end=end,
+            merged_into=twin,
+        )
+
+    def _onwards(self, draft: Draft, line: Line, turn: int) -> Walk:
+        walk = draft.walk
+        if draft.history is None:
+            raise AssertionError("a rollout that goes on has a history")
+        return Walk(
+            walk.group,
+            walk.tree,
+            turn,
+            walk.fork,
+            walk.fork_number,
+            line,
+            draft.history,
+            draft.context,
+            walk.context + draft.answer.ids,
+        )
+
+
+async def _all(calls: Iterable[Awaitable[T]]) -> list[T | Exception]:
+    """Await everything; what raises is returned, except what is meant to stop the program."""
+    results: list[T | Exception] = []
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+            raise outcome
+        results.append(outcome)
+    return results
+
+
+def _sound(outcomes: Iterable[T | Exception]) -> list[T]:
+    """The outcomes, if none of them is an exception; otherwise the first exception."""
+    sound: list[T] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+        sound.append(outcome)
+    return sound

@@ -1,0 +1,1 @@
+"""Floor 2: how many steps, on which rows, how large."""

@@ -1,0 +1,54 @@
+"""Success on held-out tasks."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from retrograde.data.tree import ROOT_PARENT, End, Group
+from retrograde.environments.protocol import Environment
+from retrograde.policies.protocol import Policy, Sampling
+from retrograde.rendering.history import Renderer
+from retrograde.rollouts.grow import Grower
+from retrograde.rollouts.plans import NEW_TREE, Fork
+
+SEED = 0
+"""Evaluations always play the same tasks with the same worlds and the same draws."""
+
+
+async def evaluate(
+    environment: Environment,
+    renderer: Renderer,
+    policy: Policy,
+    *,
+    episodes: int,
+    max_new_tokens: int,
+    turn_seconds: float = 60.0,
+) -> dict[str, float]:
+    """Play the first held-out tasks once at temperature 1 and once greedily.
+
+    Returns:
+        `eval/success` and `eval/success_greedy`, shares in [0, 1] of the rollouts that did not
+        fail; `eval/turns`, mean turns of a rollout at temperature 1; `eval/failed`, a number.
+    """
+    tasks = [environment.task("test", i) for i in range(episodes)]
+    metrics: dict[str, float] = {"eval/failed": 0.0, "eval/episodes": float(episodes)}
+    for name, temperature in (("eval/success", 1.0), ("eval/success_greedy", 0.0)):
+        sampling = Sampling(temperature, max_new_tokens)
+        grower = Grower(environment, renderer, policy, sampling, turn_seconds=turn_seconds)
+        plant = [[Fork(NEW_TREE, ROOT_PARENT)] for _ in tasks]
+        groups = await grower.grow([Group(task) for task in tasks], plant, 0, SEED)
+        returns = valid_returns(groups)
+        metrics[name] = fmean(r >= environment.success_return for r in returns)
+        metrics["eval/failed"] += episodes - len(returns)
+        if temperature:
+            metrics["eval/turns"] = fmean(len(group.trees[0].turns) for group in groups)
+    return metrics
+
+
+def valid_returns(groups: Sequence[Group]) -> list[float]:
+    """Returns of the first attempts of all groups, failed ones left out."""
+    return [
+        tree.returns[tree.trunk[-1]]
+        for group in groups
+        for tree in group.trees
+        if tree.turns[tree.trunk[-1]].end is not End.FAILED
+    ]

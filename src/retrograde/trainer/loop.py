@@ -1,0 +1,86 @@
+"""The training loop, all of it: plan, grow, credit, learn, publish."""
+
+from itertools import count
+
+from retrograde.algorithms.algorithm import Algorithm
+from retrograde.data.rows import Row, View, rows_of
+from retrograde.data.seeds import derived
+from retrograde.data.tree import Group
+from retrograde.rollouts.plans import longest_trunk
+from retrograde.trainer.drift import Drift
+from retrograde.trainer.parity import logp_difference
+from retrograde.trainer.ports import Ports
+from retrograde.trainer.run import Run, State
+
+
+async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> None:
+    """Train until a budget is used up, from wherever the state says the run stands."""
+    if state.step == 0:
+        ports.journal.doing("evaluating")
+        ports.journal.close_step(state, [], await ports.evaluate())
+        ports.checkpoint(state)
+    while not run.is_over(state):
+        groups = [Group(task) for task in ports.tasks(state.step)]
+        seed, drift = derived(run.seed, "iteration", state.step), Drift()
+        for grown_in in count():
+            forks = algorithm.grow(groups, grown_in)
+            growing = any(forks)
+            if growing:
+                ports.journal.doing(f"sampling round {grown_in}")
+                groups = await ports.actors.grow(groups, forks, grown_in, seed)
+            if algorithm.update.every_round or not growing:
+                judged = [algorithm.credit(group, grown_in) for group in groups]
+                rows = rows_of(groups, judged, algorithm.view)
+                if rows and algorithm.update.every_round:
+                    drift.watch(groups, ports.learner)
+                await learn(algorithm, state, ports, rows, longest_trunk(groups), seed)
+                ports.journal.add(drift.measured({row.turn for row in rows}, ports.learner))
+            if not growing:
+                break
+        _tally(state, ports)
+        state.step += 1
+        evaluation = None
+        if run.is_over(state) or (run.eval_every and state.step % run.eval_every == 0):
+            ports.journal.doing("evaluating")
+            evaluation = await ports.evaluate()
+        ports.journal.close_step(state, groups, evaluation)
+        if run.is_over(state) or state.step % run.save_every == 0:
+            ports.checkpoint(state)
+
+
+async def learn(
+    algorithm: Algorithm, state: State, ports: Ports, rows: list[Row], sweep: int, seed: int
+) -> None:
+    """Take an update's optimizer steps and publish the weights; skip it if it has no signal."""
+    if not rows:
+        return
+    update, learner, journal = algorithm.update, ports.learner, ports.journal
+    if algorithm.view is View.EXACT:
+        journal.add(logp_difference(rows, learner))
+    elif algorithm.view is View.FLAT_RECOMPUTED:
+        rows = learner.recomputed(rows)
+    batch = _with_recent(rows, state, sweep) if update.replay else rows
+    if not update.has_signal(batch):
+        journal.count("update/skipped")
+        return
+    journal.doing("learning")
+    for minibatch in update.batches(batch, derived(seed, state.version)):
+        journal.add(learner.step(minibatch, algorithm.loss))
+        journal.count("update/steps")
+    state.version += 1
+    await ports.actors.load(learner.weights(), state.version)
+
+
+def _with_recent(rows: list[Row], state: State, sweep: int) -> list[Row]:
+    """Rows of this round and of the sweep - 1 rounds before it."""
+    state.recent.append(rows)
+    while len(state.recent) > max(sweep, 1):
+        state.recent.popleft()
+    return [row for kept in state.recent for row in kept]
+
+
+def _tally(state: State, ports: Ports) -> None:
+    for name, number in ports.actors.drain().items():
+        ports.journal.count(f"rollouts/{name}", number)
+        state.env_steps += number if name == "turns" else 0
+        state.tokens += number if name == "tokens" else 0

@@ -1,0 +1,90 @@
+"""What the loop needs from the outside. Backends and the command line implement it."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from retrograde.data.rows import Row
+from retrograde.data.tree import Group
+from retrograde.losses.policy import PolicyLoss
+from retrograde.rollouts.plans import Fork
+from retrograde.trainer.run import State
+
+Metrics = Mapping[str, float]
+
+
+class Actors(Protocol):
+    """Grow rollouts under the weights that were published last."""
+
+    async def grow(
+        self, groups: Sequence[Group], forks: Sequence[Sequence[Fork]], grown_in: int, seed: int
+    ) -> list[Group]:
+        """The groups with a round more in them."""
+        ...
+
+    async def load(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Take published weights."""
+        ...
+
+    def drain(self) -> Mapping[str, int]:
+        """Counts of what happened since the last call."""
+        ...
+
+
+class Learner(Protocol):
+    """Owns the weights that are trained."""
+
+    def step(self, rows: Sequence[Row], loss: PolicyLoss) -> Metrics:
+        """One optimizer step."""
+        ...
+
+    def score(self, rows: Sequence[Row]) -> list[list[float]]:
+        """log pi of each row's action under the weights of now."""
+        ...
+
+    def recomputed(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows with log-probabilities of now in place of the recorded ones."""
+        ...
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """The weights of now."""
+        ...
+
+
+class Journal(Protocol):
+    """Told what happens; keeps it, and shows it."""
+
+    def doing(self, what: str) -> None:
+        """What is going on now."""
+        ...
+
+    def add(self, metrics: Metrics) -> None:
+        """Figures of one update; those of an iteration are averaged."""
+        ...
+
+    def count(self, name: str, number: float = 1) -> None:
+        """Something to be added up over the iteration."""
+        ...
+
+    def close_step(
+        self, state: State, groups: Sequence[Group], evaluation: Metrics | None
+    ) -> None:
+        """Write the iteration down."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything a run is connected to."""
+
+    tasks: Callable[[int], Sequence[str]]
+    """The tasks of an iteration."""
+    actors: Actors
+    learner: Learner
+    journal: Journal
+    evaluate: Callable[[], Awaitable[Metrics]]
+    """Success on held-out tasks under the published weights."""
+    checkpoint: Callable[[State], None]
+    """Save everything, atomically."""

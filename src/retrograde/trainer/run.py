@@ -1,0 +1,85 @@
+"""The settings of a run, and where it stands."""
+
+import math
+from collections import deque
+from dataclasses import dataclass, field, fields
+
+from retrograde.data.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How long, how much at once, and what is kept."""
+
+    steps: int | None = None
+    """Iterations; None for as many as `max_env_steps` allows."""
+    max_env_steps: int | None = None
+    """Stop after the iteration in which this many turns have been generated."""
+    seed: int = 0
+    """Of tasks, worlds, sampling and the order of minibatches."""
+    prompts: int | None = None
+    """Tasks an iteration; None takes what the model recommends."""
+    temperature: float = 1.0
+    """Answers are sampled, and scored by the learner, at this temperature."""
+    weight_decay: float = 0.0
+    """AdamW's."""
+    eval_every: int | None = None
+    """Iterations between evaluations; None for about six in a run. 0 for start and end only."""
+    eval_episodes: int | None = None
+    """Held-out tasks an evaluation; None takes what the model recommends."""
+    save_every: int = 5
+    """Iterations between checkpoints; one is always written at the start and at the end."""
+    keep_checkpoints: int = 2
+    """Older checkpoints are removed."""
+    keep_rollouts: int = 4
+    """Groups an iteration whose trees are stored; -1 for all."""
+    max_tokens_per_microbatch: int = 32768
+    """Padded tokens in one forward pass."""
+    turn_seconds: float = 60.0
+    """Time limit of each call into the environment."""
+
+    def __post_init__(self) -> None:
+        least = {"steps": 0, "max_env_steps": 1, "prompts": 1, "eval_every": 0, "save_every": 1}
+        least |= {"eval_episodes": 1, "keep_checkpoints": 1, "keep_rollouts": -1}
+        least |= {"max_tokens_per_microbatch": 1}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        for name, lowest in least.items():
+            if values[name] is not None and values[name] < lowest:
+                raise ValueError(f"{name}: at least {lowest} is needed, got {values[name]}")
+        for name in ("temperature", "turn_seconds"):
+            if not (math.isfinite(values[name]) and values[name] > 0):
+                raise ValueError(f"{name}: a number above 0 is needed, got {values[name]}")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay: at least 0 is needed, got {self.weight_decay}")
+
+    def is_over(self, state: "State") -> bool:
+        """Whether a budget is used up."""
+        if self.steps is not None and state.step >= self.steps:
+            return True
+        return self.max_env_steps is not None and state.env_steps >= self.max_env_steps
+
+    def share_done(self, state: "State") -> float:
+        """How much of the budget is used, 0 to 1."""
+        shares = [0.0]
+        if self.steps:
+            shares.append(state.step / self.steps)
+        if self.max_env_steps:
+            shares.append(state.env_steps / self.max_env_steps)
+        return min(1.0, max(shares))
+
+
+@dataclass
+class State:
+    """Where a run stands: all that a resumed run needs besides weights and optimizer."""
+
+    step: int = 0
+    version: int = 0
+    """Number of the published weights."""
+    env_steps: int = 0
+    """Turns generated so far, trunks, siblings and continuations alike."""
+    tokens: int = 0
+    """Tokens generated so far."""
+    seconds: float = 0.0
+    """Wall clock so far, over all resumptions."""
+    recent: deque[list[Row]] = field(default_factory=deque[list[Row]])
+    """Rows of the last rounds, newest last, for updates that replay."""
