@@ -13,6 +13,7 @@ import pytest
 import retrograde
 
 ROOT = Path(__file__).parents[1]
+SOURCES = (ROOT, ROOT / "src", ROOT / "src" / "retrograde")
 LINT_LIMITS = ROOT / "scripts" / "lint_limits.py"
 
 PUBLIC = ("__version__",)
@@ -166,3 +167,20 @@ def test_the_algorithm_of_the_guide_works_as_written(copied):
     tested = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", cwd=copied)
     assert tested.returncode == 0, tested.stdout + tested.stderr
     assert "4 passed" in tested.stdout
+
+
+def test_the_tour_runs_as_written(tmp_path):
+    script = tmp_path / "tour.py"
+    script.write_text("\n".join(blocks_of("tour.md", "python")), encoding="utf-8")
+    walked = python("-W", "error", str(script))
+    assert walked.returncode == 0, walked.stderr
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("[dD]*/*.md")]))
+def test_what_a_page_points_to_is_there(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", text)
+    assert [link for link in links if not (page.parent / link).exists()] == []
+    modules = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text))
+    missing = [m for m in modules if not any((r / m).exists() for r in SOURCES)]
+    assert missing == []

@@ -118,7 +118,7 @@ class TransformersLearner:
             value.backward()
             seen = loss.statistics(logp_T.detach(), part_tokens)
             error = max(error, seen.pop("ratio_error"))
-            total["loss"] += float(value)
+            total["loss"] += float(value.detach())
             total["nats"] -= float(logp_T.detach().sum())
             for name, number in seen.items():
                 total[name] += number

@@ -5,6 +5,7 @@ answers of a batch advance together; those that stop leave the batch.
 """
 
 import copy
+import inspect
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -39,6 +40,9 @@ class TransformersPolicy:
         self.max_tokens = max_tokens_per_microbatch
         self.pad = min(stop_ids)
         self.device = next(self.model.parameters()).device
+        # transformers renamed the argument in the course of version 5.
+        takes = inspect.signature(self.model.forward).parameters
+        self._cache_name = "cache" if "cache" in takes else "past_key_values"
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Take published weights.
@@ -104,9 +108,9 @@ class TransformersPolicy:
             input_ids=batch.ids_BN,
             attention_mask=batch.mask_BN,
             position_ids=batch.positions_BN,
-            past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
+            **{self._cache_name: cache},
         )
         spread = torch.tensor(repeats, device=self.device)
         rows = torch.arange(len(contexts), device=self.device).repeat_interleave(spread)
@@ -152,8 +156,8 @@ class TransformersPolicy:
                 input_ids=token_B[:, None],
                 attention_mask=mask_BN,
                 position_ids=position_B[:, None],
-                past_key_values=cache,
                 use_cache=True,
+                **{self._cache_name: cache},
             ).logits[:, -1]
         return [
             Answer(tuple(row), tuple(logp), row[-1] in self.stop_ids)

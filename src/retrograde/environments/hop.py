@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message, spoken
 from retrograde.data.seeds import derived
@@ -57,8 +57,11 @@ _SPELLING = {entity.lower(): entity for entity in ENTITIES}
 
 
 class Odds(NamedTuple):
-    """How a teacher errs: weights of no mistake, of taking the last relation for the next, of
-    going back to the start of the question, and of a wild guess."""
+    """How a teacher errs.
+
+    Weights of no mistake, of taking the last relation for the next, of going back to the start
+    of the question, and of a wild guess.
+    """
 
     search: tuple[float, float, float, float]
     last_search: tuple[float, float, float, float]
@@ -68,10 +71,14 @@ class Odds(NamedTuple):
 FEW_HOPS = 3
 """Up to here a question is easy to get right by chance, so its teacher errs more."""
 FEW_HOPS_ODDS = Odds(
-    search=(0.5, 0.35, 0.1, 0.05), last_search=(0.5, 0.0, 0.45, 0.05), answer=(0.5, 0.0, 0.35, 0.15)
+    search=(0.6, 0.28, 0.08, 0.04),
+    last_search=(0.6, 0.0, 0.36, 0.04),
+    answer=(0.6, 0.0, 0.28, 0.12),
 )
 MANY_HOPS_ODDS = Odds(
-    search=(0.6, 0.25, 0.1, 0.05), last_search=(0.6, 0.0, 0.35, 0.05), answer=(0.6, 0.0, 0.25, 0.15)
+    search=(0.7, 0.19, 0.07, 0.04),
+    last_search=(0.7, 0.0, 0.26, 0.04),
+    answer=(0.7, 0.0, 0.19, 0.11),
 )
 
 
@@ -241,10 +248,10 @@ class HopEpisode:
 class Hop:
     """Who is Ada's friend's boss's teacher? One look-up a turn, none to spare."""
 
-    name: ClassVar[str] = "hop"
-    forking: ClassVar[Forking] = Forking.FORK
-    success_return: ClassVar[float] = 1.0
-    max_new_tokens: ClassVar[int] = 12
+    name = "hop"
+    forking = Forking.FORK
+    success_return = 1.0
+    max_new_tokens = 12
 
     hops: int = 3
     """Relations in a question, 1 to 5. An episode takes one turn more."""

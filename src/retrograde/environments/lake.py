@@ -11,7 +11,7 @@ import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal, Protocol, Self, cast
+from typing import Literal, Protocol, Self, cast
 
 import numpy as np
 
@@ -142,7 +142,7 @@ class World(Protocol):
         ...
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _untouched(chart: Chart, *, slip: bool) -> World:
     """A lake nobody has been on; episodes are copies of it."""
     import gymnasium  # noqa: PLC0415 - only who walks on a lake waits for it
@@ -244,10 +244,10 @@ class LakeEpisode:
 class Lake:
     """Cross a frozen lake to the goal without falling into a hole."""
 
-    name: ClassVar[str] = "lake"
-    forking: ClassVar[Forking] = Forking.FORK
-    success_return: ClassVar[float] = 1.0
-    max_new_tokens: ClassVar[int] = 12
+    name = "lake"
+    forking = Forking.FORK
+    success_return = 1.0
+    max_new_tokens = 12
 
     turns: int = 8
     """Moves until an episode is cut off, 8 to 16."""

@@ -20,6 +20,7 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
         ports.journal.close_step(state, [], await ports.evaluate())
         ports.checkpoint(state)
     while not run.is_over(state):
+        share = run.share_done(state)
         groups = [Group(task) for task in ports.tasks(state.step)]
         seed, drift = derived(run.seed, "iteration", state.step), Drift()
         for grown_in in count():
@@ -40,7 +41,7 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
         _tally(state, ports)
         state.step += 1
         evaluation = None
-        if run.is_over(state) or (run.eval_every and state.step % run.eval_every == 0):
+        if run.is_evaluation_due(state, share):
             ports.journal.doing("evaluating")
             evaluation = await ports.evaluate()
         ports.journal.close_step(state, groups, evaluation)

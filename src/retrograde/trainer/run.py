@@ -7,6 +7,10 @@ from dataclasses import dataclass, field, fields
 from retrograde.data.rows import Row
 
 
+EVALUATIONS = 6
+"""Evaluations in a run that does not say how often, the one at its start left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """How long, how much at once, and what is kept."""
@@ -57,6 +61,19 @@ class Run:
         if self.steps is not None and state.step >= self.steps:
             return True
         return self.max_env_steps is not None and state.env_steps >= self.max_env_steps
+
+    def is_evaluation_due(self, state: "State", share_before: float) -> bool:
+        """Whether held-out tasks are played now.
+
+        Args:
+            state: where the run stands after an iteration.
+            share_before: `share_done` before it.
+        """
+        if self.is_over(state):
+            return True
+        if self.eval_every is None:
+            return int(EVALUATIONS * self.share_done(state)) > int(EVALUATIONS * share_before)
+        return self.eval_every > 0 and state.step % self.eval_every == 0
 
     def share_done(self, state: "State") -> float:
         """How much of the budget is used, 0 to 1."""

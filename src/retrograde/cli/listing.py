@@ -1,0 +1,51 @@
+"""`retrograde list`: what can be named."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; 0 if it is done."""
+    parser = argparse.ArgumentParser(
+        prog="retrograde list",
+        description="What --algorithm, --environment and --model can name.",
+        epilog="example: retrograde list algorithms",
+    )
+    parser.add_argument("what", choices=("algorithms", "environments", "models"))
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    asked = parser.parse_args(list(arguments))
+    found = _found(asked.what)
+    if asked.json:
+        print(json.dumps({asked.what: found}))
+        return 0
+    table = Table()
+    table.add_column("name", style="bold")
+    table.add_column("what it is")
+    for name, about in found.items():
+        table.add_row(name, about)
+    Console(file=sys.stdout).print(table)
+    return 0
+
+
+def _found(what: str) -> dict[str, str]:
+    # Imported here, since `retrograde list environments` needs no torch.
+    if what == "environments":
+        from retrograde.environments.registry import ENVIRONMENTS
+
+        return {name: _first_line(kind) for name, kind in ENVIRONMENTS.items()}
+    if what == "algorithms":
+        from retrograde.algorithms.registry import ALGORITHMS
+
+        return {name: _first_line(method) for name, method in ALGORITHMS.items()}
+    from retrograde.backends.models import MODELS
+
+    return {name: about for name, (about, _) in MODELS.items()}
+
+
+def _first_line(documented: object) -> str:
+    return (documented.__doc__ or "").strip().splitlines()[0]

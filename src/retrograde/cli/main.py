@@ -1,0 +1,59 @@
+"""The command `retrograde`: exit code 0 for done, 1 for failed, 2 for bad input."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+COMMANDS = {
+    "train": ("retrograde.cli.train", "train a model on an environment"),
+    "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
+    "list": ("retrograde.cli.listing", "algorithms, environments, models"),
+}
+BAD_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        print(_help())
+        return 0 if words else BAD_INPUT
+    if words[0] == "--version":
+        print(import_module("retrograde").__version__)
+        return 0
+    if words[0] not in COMMANDS:
+        print(f"error: no command {words[0]!r}; known: {', '.join(COMMANDS)}", file=sys.stderr)
+        return BAD_INPUT
+    _quiet_libraries()
+    try:
+        return import_module(COMMANDS[words[0]][0]).main(words[1:])
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("stopped; `retrograde train --resume --out DIR` goes on", file=sys.stderr)
+        return 1
+
+
+def _quiet_libraries() -> None:
+    """Keep the libraries' own progress bars off a screen that shows ours."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def _help() -> str:
+    commands = "\n".join(f"  {name:10} {about}" for name, (_, about) in COMMANDS.items())
+    return (
+        "usage: retrograde COMMAND ...\n\n"
+        "Reinforcement learning of multi-turn agents, from the last turn back.\n\n"
+        f"{commands}\n\n"
+        "`retrograde train` alone does the real job: it warm-starts a small language model\n"
+        "and trains it by RTPO on a multi-turn task, in minutes, on a laptop.\n"
+        "`retrograde COMMAND --help` says more."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

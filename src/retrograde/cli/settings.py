@@ -1,0 +1,143 @@
+"""From words on the command line to an algorithm, an environment and a run.
+
+The signature of an algorithm is its configuration, and so are the fields of an environment
+and of a run: options, types, defaults and help are read from them.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
+from retrograde.environments.protocol import Environment, Forking
+from retrograde.environments.registry import ENVIRONMENTS, environment_named
+from retrograde.trainer.run import Run
+
+EXAMPLES = """
+examples:
+  retrograde train
+  retrograde train --algorithm grpo --environment lake --seed 1 --out runs/lake
+  retrograde train --environment hop --environment.hops 5 --algorithm.siblings 4
+  retrograde train --resume --out runs/lake
+"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything `retrograde train` was asked for."""
+
+    algorithm_name: str
+    environment_name: str
+    model_name: str
+    algorithm: Algorithm
+    environment: Environment
+    run: Run
+    out: Path
+    resume: bool
+    quiet: bool
+    arguments: tuple[str, ...]
+    """The words themselves, without --resume."""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The three names."""
+        return {
+            "algorithm": self.algorithm_name,
+            "environment": self.environment_name,
+            "model": self.model_name,
+        }
+
+
+def parse_train(arguments: Sequence[str]) -> Settings:
+    """Read the command line of `retrograde train`.
+
+    Raises:
+        ValueError: a name is unknown, or a value is out of range.
+        SystemExit: an option is unknown or of the wrong type; the reason has been printed.
+    """
+    names, rest = _names().parse_known_args(list(arguments))
+    method = algorithm_named(names.algorithm)
+    world = environment_named(names.environment)
+    sections = make_dataclass(
+        "Train",
+        [
+            ("run", Annotated[Run, tyro.conf.arg(name="")]),
+            ("algorithm", Annotated[Any, tyro.conf.arg(constructor=method)]),
+            ("environment", Annotated[Any, tyro.conf.arg(constructor=world)]),
+        ],
+    )
+    parsed = tyro.cli(
+        sections,
+        prog="retrograde train",
+        description=_description(names.algorithm, names.environment),
+        args=rest,
+    )
+    if parsed.algorithm.grow.forks and parsed.environment.forking is Forking.NONE:
+        raise ValueError(
+            f"{names.algorithm} continues rollouts twice from one point, which the environment "
+            f"{names.environment} cannot do: it declares neither fork nor replay. "
+            f"Methods that do not fork: {', '.join(_unforking())}"
+        )
+    out = names.out or Path("runs") / f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
+    return Settings(
+        names.algorithm,
+        names.environment,
+        names.model,
+        parsed.algorithm,
+        parsed.environment,
+        parsed.run,
+        out,
+        names.resume,
+        names.quiet,
+        tuple(word for word in arguments if word != "--resume"),
+    )
+
+
+def _names() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, prog="retrograde train")
+    parser.add_argument("--algorithm", default="rtpo")
+    parser.add_argument("--environment", default="hop")
+    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--quiet", action="store_true")
+    return parser
+
+
+def parse_environment(name: str, arguments: Sequence[str], prog: str) -> Environment:
+    """Read `--environment.X` options alone."""
+    world = environment_named(name)
+    section = make_dataclass(
+        "Options", [("environment", Annotated[Any, tyro.conf.arg(constructor=world)])]
+    )
+    return tyro.cli(section, prog=prog, args=list(arguments)).environment
+
+
+def environment_settings(environment: Environment) -> dict[str, Any]:
+    """The fields of an environment, as plain data."""
+    if not is_dataclass(environment) or isinstance(environment, type):
+        return {}
+    return asdict(environment)
+
+
+def _unforking() -> list[str]:
+    return [name for name, method in ALGORITHMS.items() if not method().grow.forks]
+
+
+def _description(algorithm: str, environment: str) -> str:
+    method: Callable[..., Algorithm] = ALGORITHMS[algorithm]
+    about = (method.__doc__ or "").strip().splitlines()[0]
+    return (
+        f"Train a model on an environment. These names choose what the options below belong to:\n"
+        f"  --algorithm NAME    {', '.join(ALGORITHMS)} (now {algorithm}: {about})\n"
+        f"  --environment NAME  {', '.join(ENVIRONMENTS)} (now {environment})\n"
+        f"  --model NAME        embedded, smollm2-135m, a directory, or a hub id\n"
+        f"  --out DIR           where the run is kept; runs/ENVIRONMENT-ALGORITHM-SEED if left out\n"
+        f"  --resume            go on with the run in DIR\n"
+        f"  --quiet             print the closing summary only\n{EXAMPLES}"
+    )

@@ -1,0 +1,222 @@
+"""`retrograde train`: put the parts together and run the loop."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from retrograde.algorithms.algorithm import Algorithm
+from retrograde.backends.learner import TransformersLearner
+from retrograde.backends.models import LoadedModel, Recommended, load_model, model_directory
+from retrograde.backends.sampler import TransformersPolicy
+from retrograde.cli.panel import Panel
+from retrograde.cli.settings import Settings, environment_settings, parse_train
+from retrograde.data.seeds import derived
+from retrograde.policies.protocol import Sampling
+from retrograde.rendering.history import Renderer
+from retrograde.rollouts.grow import Grower
+from retrograde.trainer.actors import LocalActors
+from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
+from retrograde.trainer.evaluation import evaluate
+from retrograde.trainer.journal import DiskJournal
+from retrograde.trainer.loop import train
+from retrograde.trainer.manifest import check_same, read_manifest, settings_of, write_manifest
+from retrograde.trainer.ports import Metrics, Ports
+from retrograde.trainer.run import Run, State
+
+ITERATIONS = 10
+"""Length of a run for which neither the user nor the model names one."""
+TRAIN_TASKS = 1_000_000
+"""Training tasks are drawn from this many."""
+
+
+@dataclass
+class Parts:
+    """The pieces of a run that are put together here."""
+
+    loaded: LoadedModel
+    policy: TransformersPolicy
+    learner: TransformersLearner
+    renderer: Renderer
+    max_new_tokens: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; 0 if it is done."""
+    settings = _settings(arguments)
+    _check_out(settings)
+    title = f"{settings.algorithm_name} on {settings.environment_name}, {settings.model_name}"
+    with Panel(title, settings.run, quiet=settings.quiet) as panel:
+        source, recommended = model_directory(
+            settings.model_name, settings.environment, panel.progress
+        )
+        settings = _resolved(settings, recommended)
+        panel.run = settings.run
+        record = settings_of(
+            settings.names,
+            settings.algorithm,
+            environment_settings(settings.environment),
+            settings.run,
+        )
+        state, optimizer = State(), None
+        if settings.resume:
+            check_same(read_manifest(settings.out)["settings"], record)
+            source = str(_latest(settings.out))
+            state, optimizer = load_state(Path(source))
+        loaded = load_model(source, recommended)
+        settings.out.mkdir(parents=True, exist_ok=True)
+        write_manifest(settings.out, record, settings.arguments)
+        parts = _parts(settings, loaded)
+        if optimizer is not None:
+            parts.learner.load_state(optimizer)
+            parts.policy.version = state.version
+        ports = _ports(settings, parts, state, panel)
+        asyncio.run(train(settings.algorithm, settings.run, state, ports))
+    _summary(settings, panel)
+    return 0
+
+
+def _settings(arguments: Sequence[str]) -> Settings:
+    """What was asked for; a resumed run repeats its own words first."""
+    if "--resume" in arguments and not {"-h", "--help"} & set(arguments):
+        asked = parse_train(arguments)
+        words = read_manifest(asked.out)["arguments"]
+        return parse_train([*words, *arguments])
+    return parse_train(arguments)
+
+
+def _check_out(settings: Settings) -> None:
+    """Refuse an output directory that is in use or cannot be written, before any work."""
+    out = settings.out
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out}: a directory is needed, and this is a file")
+    if not settings.resume and out.is_dir() and any(out.iterdir()):
+        raise ValueError(
+            f"--out {out} is not empty; go on with the run in it (--resume), "
+            f"or give another directory (--out)"
+        )
+    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not os.access(nearest, os.W_OK):
+        raise ValueError(f"--out {out}: {nearest} cannot be written")
+
+
+def _latest(out: Path) -> Path:
+    found = checkpoints(out / "checkpoints")
+    if not found:
+        raise ValueError(f"{out} holds no checkpoint to resume from; start again in another --out")
+    return found[-1]
+
+
+def _resolved(settings: Settings, recommended: Recommended) -> Settings:
+    """Settings with what was left open taken from the model's recommendation."""
+    run, update = settings.run, settings.algorithm.update
+    if run.steps is None and run.max_env_steps is None:
+        steps = None if recommended.max_env_steps else ITERATIONS
+        run = replace(run, steps=steps, max_env_steps=recommended.max_env_steps)
+    if run.prompts is None:
+        run = replace(run, prompts=recommended.prompts)
+    if run.eval_episodes is None:
+        run = replace(run, eval_episodes=recommended.eval_episodes)
+    if update.learning_rate is None:
+        update = replace(update, learning_rate=recommended.learning_rate)
+    algorithm: Algorithm = replace(settings.algorithm, update=update)
+    return replace(settings, run=run, algorithm=algorithm)
+
+
+def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
+    run, budget = settings.run, settings.run.max_tokens_per_microbatch
+    chat = loaded.chat
+    return Parts(
+        loaded,
+        TransformersPolicy(loaded.model, chat.stop_ids, max_tokens_per_microbatch=budget),
+        TransformersLearner(
+            loaded.model,
+            settings.algorithm.update,
+            pad=chat.end_of_turn,
+            temperature=run.temperature,
+            weight_decay=run.weight_decay,
+            max_tokens_per_microbatch=budget,
+            keep_reference=settings.algorithm.loss.kl > 0,
+        ),
+        Renderer(chat, settings.environment.context),
+        settings.environment.max_new_tokens * loaded.recommended.token_factor,
+    )
+
+
+def _ports(settings: Settings, parts: Parts, state: State, panel: Panel) -> Ports:
+    run, environment = settings.run, settings.environment
+    sampling = Sampling(run.temperature, parts.max_new_tokens)
+    grower = Grower(
+        environment, parts.renderer, parts.policy, sampling, turn_seconds=run.turn_seconds
+    )
+
+    async def evaluation() -> Metrics:
+        return await evaluate(
+            environment,
+            parts.renderer,
+            parts.policy,
+            episodes=run.eval_episodes or 1,
+            max_new_tokens=parts.max_new_tokens,
+            turn_seconds=run.turn_seconds,
+        )
+
+    def checkpoint(now: State) -> None:
+        save_checkpoint(
+            settings.out / "checkpoints",
+            now,
+            parts.learner.state(),
+            parts.loaded.save,
+            keep=run.keep_checkpoints,
+        )
+
+    return Ports(
+        tasks=_tasks(run, settings),
+        actors=LocalActors(grower, parts.policy),
+        learner=parts.learner,
+        journal=DiskJournal(
+            settings.out,
+            state,
+            panel.show,
+            parts.loaded.tokenizer.decode,
+            keep_rollouts=run.keep_rollouts,
+        ),
+        evaluate=evaluation,
+        checkpoint=checkpoint,
+    )
+
+
+def _tasks(run: Run, settings: Settings) -> Callable[[int], Sequence[str]]:
+    def tasks(step: int) -> Sequence[str]:
+        return [
+            settings.environment.task("train", derived(run.seed, "task", step, i) % TRAIN_TASKS)
+            for i in range(run.prompts or 1)
+        ]
+
+    return tasks
+
+
+def _summary(settings: Settings, panel: Panel) -> None:
+    last = panel.last
+    final = checkpoints(settings.out / "checkpoints")[-1]
+    table = Table(title=panel.title, title_justify="left")
+    table.add_column("held-out success")
+    table.add_column("start", justify="right")
+    table.add_column("end", justify="right")
+    for name, key in (("temperature 1", "eval/success"), ("greedy", "eval/success_greedy")):
+        table.add_row(name, f"{panel.first[key]:.3f}", f"{last[key]:.3f}")
+    console = Console(file=sys.stdout)
+    console.print(table)
+    console.print(
+        f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
+        f"in {last['wall_seconds']:.0f} s\n"
+        f"checkpoint: {final}\n"
+        f"next: retrograde evaluate {final} --environment {settings.environment_name}",
+        soft_wrap=True,
+        highlight=False,
+    )
+

@@ -1,0 +1,44 @@
+"""Actors in this process: a grower and the policy it asks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from retrograde.data.tree import Group
+from retrograde.policies.protocol import Policy
+from retrograde.rollouts.grow import Grower
+from retrograde.rollouts.plans import Fork
+
+
+class LoadablePolicy(Policy, Protocol):
+    """A policy that takes published weights."""
+
+    def load(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Copy weights."""
+        ...
+
+
+class LocalActors:
+    """Grow rollouts with one policy in this process."""
+
+    def __init__(self, grower: Grower, policy: LoadablePolicy) -> None:
+        """Bind a grower and the policy that it samples from."""
+        self.grower = grower
+        self.policy = policy
+
+    async def grow(
+        self, groups: Sequence[Group], forks: Sequence[Sequence[Fork]], grown_in: int, seed: int
+    ) -> list[Group]:
+        """The groups with a round more in them."""
+        return await self.grower.grow(groups, forks, grown_in, seed)
+
+    async def load(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Take published weights."""
+        self.policy.load(weights, version)
+
+    def drain(self) -> Mapping[str, int]:
+        """Counts since the last call."""
+        counts = dict(self.grower.counts)
+        self.grower.counts.clear()
+        return counts

@@ -1,0 +1,129 @@
+"""What is kept of a run: `metrics.jsonl`, one object an iteration, and `rollouts/`."""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, pstdev
+
+from retrograde.data.tree import Group
+from retrograde.data.wire import group_to_json
+from retrograde.rollouts.plans import rollouts_grown
+from retrograde.trainer.evaluation import valid_returns
+from retrograde.trainer.run import State
+
+Show = Callable[[State, str, Mapping[str, float] | None], None]
+"""Told what is going on, and the figures of an iteration once it is over."""
+PEAKS = ("ratio/error_max", "sampling/logp_difference/max", "grad_norm_max")
+"""Figures of which an iteration keeps the largest, not the mean."""
+
+
+class DiskJournal:
+    """Writes as it goes; a line is there once its iteration is over."""
+
+    def __init__(
+        self,
+        folder: Path,
+        state: State,
+        show: Show,
+        decode: Callable[[Sequence[int]], str],
+        *,
+        keep_rollouts: int,
+    ) -> None:
+        """Open a run's records; lines past the state, of a run that was killed, are dropped."""
+        self.metrics = folder / "metrics.jsonl"
+        self.rollouts = folder / "rollouts"
+        self.rollouts.mkdir(parents=True, exist_ok=True)
+        self.show = show
+        self.decode = decode
+        self.keep = keep_rollouts
+        self._state = state
+        self._figures: defaultdict[str, list[float]] = defaultdict(list)
+        self._counts: defaultdict[str, float] = defaultdict(float)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._task, self._since = "starting", time.monotonic()
+        if self.metrics.exists():
+            lines = self.metrics.read_text().splitlines()
+            kept = [line for line in lines if json.loads(line)["step"] <= state.step]
+            self.metrics.write_text("".join(line + "\n" for line in kept))
+
+    def doing(self, what: str) -> None:
+        """Start the clock of another activity."""
+        self._lap()
+        self._task = what
+        self.show(self._state, what, None)
+
+    def _lap(self) -> None:
+        now = time.monotonic()
+        spent, self._since = now - self._since, now
+        self._seconds[self._task.split()[0]] += spent
+        self._state.seconds += spent
+
+    def add(self, metrics: Mapping[str, float]) -> None:
+        """Figures of one update."""
+        for name, value in metrics.items():
+            self._figures[name].append(float(value))
+
+    def count(self, name: str, number: float = 1) -> None:
+        """Add to a count of the iteration."""
+        self._counts[name] += number
+
+    def close_step(
+        self, state: State, groups: Sequence[Group], evaluation: Mapping[str, float] | None
+    ) -> None:
+        """Write the line of an iteration, and its first groups' trees."""
+        self._lap()
+        line: dict[str, float] = {
+            "step": state.step,
+            "policy_version": state.version,
+            "tokens/generated": state.tokens,
+            "env/steps": state.env_steps,
+            "wall_seconds": round(state.seconds, 3),
+        }
+        line |= evaluation or {}
+        line |= _of_groups(groups)
+        for name, values in self._figures.items():
+            line[name] = max(values) if name in PEAKS else fmean(values)
+        line |= _of_counts(self._counts)
+        line |= {f"seconds/{name}": round(spent, 3) for name, spent in self._seconds.items()}
+        with self.metrics.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+        self._store(state, groups)
+        for kept in (self._figures, self._counts, self._seconds):
+            kept.clear()
+        self.show(state, "done", line)
+
+    def _store(self, state: State, groups: Sequence[Group]) -> None:
+        shown = groups if self.keep < 0 else groups[: self.keep]
+        if shown:
+            path = self.rollouts / f"step-{state.step:06d}.jsonl"
+            path.write_text("".join(group_to_json(g, self.decode) + "\n" for g in shown))
+
+
+def _of_groups(groups: Sequence[Group]) -> dict[str, float]:
+    """Figures of the rollouts of an iteration, under the names that TRL and verl use."""
+    if not groups:
+        return {}
+    returns = valid_returns(groups)
+    turns = [len(tree.trunk) for group in groups for tree in group.trees]
+    flat = sum(len(set(valid_returns([group]))) <= 1 for group in groups)
+    return {
+        "reward/mean": fmean(returns) if returns else 0.0,
+        "reward/std": pstdev(returns) if returns else 0.0,
+        "frac_reward_zero_std": flat / len(groups),
+        "num_turns/mean": fmean(turns),
+        "rollouts/grown": float(sum(rollouts_grown(group) for group in groups)),
+    }
+
+
+def _of_counts(counts: Mapping[str, float]) -> dict[str, float]:
+    line = dict(counts)
+    turns = line.pop("rollouts/turns", 0)
+    if turns:
+        tokens, contexts = line.pop("rollouts/tokens"), line.pop("rollouts/context_tokens")
+        line["rollouts/turns"] = turns
+        line["completions/mean_length"] = tokens / turns
+        line["prompts/mean_length"] = contexts / turns
+        line["completions/clipped_ratio"] = line.pop("rollouts/unstopped", 0) / turns
+    return line

@@ -1,0 +1,96 @@
+"""What a run was started with: `manifest.json`, which a resumed run is held to."""
+
+import json
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from retrograde.algorithms.algorithm import Algorithm
+from retrograde.trainer.run import Run
+
+PACKAGES = ("retrograde", "torch", "transformers", "tokenizers", "gymnasium")
+MAY_CHANGE = ("run.steps", "run.max_env_steps")
+"""Settings that a resumed run may be given anew: how long it goes on."""
+
+
+def settings_of(
+    names: Mapping[str, str], algorithm: Algorithm, environment: Mapping[str, object], run: Run
+) -> dict[str, Any]:
+    """Every resolved setting of a run, as plain JSON data."""
+    settings = {
+        **names,
+        "algorithm_settings": asdict(algorithm),
+        "environment_settings": dict(environment),
+        "run": asdict(run),
+    }
+    return json.loads(json.dumps(settings))
+
+
+def write_manifest(folder: Path, settings: Mapping[str, Any], arguments: Sequence[str]) -> None:
+    """Write what the run is, with the versions of what it stands on."""
+    record = {
+        "settings": settings,
+        "arguments": list(arguments),
+        "packages": {name: version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "commit": _commit(),
+    }
+    unfinished = folder / ".manifest.unfinished"
+    unfinished.write_text(json.dumps(record, indent=1) + "\n")
+    unfinished.rename(folder / "manifest.json")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read a run's manifest.
+
+    Raises:
+        ValueError: there is none, so the directory is not a run's.
+    """
+    path = folder / "manifest.json"
+    if not path.exists():
+        raise ValueError(f"{folder} holds no manifest.json: there is no run to resume in it")
+    return json.loads(path.read_text())
+
+
+def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a resumption with other settings.
+
+    Raises:
+        ValueError: the differing settings, with both values.
+    """
+    before, after = dict(_leaves(stored)), dict(_leaves(wanted))
+    differ = [
+        f"{name}: the run has {before.get(name)!r}, asked for is {after.get(name)!r}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name) and name not in MAY_CHANGE
+    ]
+    if differ:
+        raise ValueError(
+            "a run is resumed with the settings it was started with (only "
+            f"{' and '.join(MAY_CHANGE)} may change):\n  " + "\n  ".join(differ)
+        )
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            found += _leaves(value, f"{prefix}{name}.")
+        else:
+            found.append((prefix + name, value))
+    return found
+
+
+def _commit() -> str | None:
+    """The commit of the checkout this package runs from, if it runs from one."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)  # noqa: S603
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
