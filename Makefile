@@ -11,7 +11,7 @@ pip := $(python) -m pip --disable-pip-version-check install -qq
 # All that is looked at again once everything has been installed.
 healthy := $(python) -c "import sys, torch, transformers; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
 supported := $(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
-not_slow := not slow and not vllm and not ray and not browser
+special := slow or vllm or ray or browser
 
 # $(call needs,LEVEL,FILES,COMMANDS): run the commands unless LEVEL was installed from these very
 # files, for this very folder. The tools' settings in pyproject.toml are no reason to reinstall.
@@ -33,11 +33,11 @@ train: setup ## train an agent with RTPO, from nothing; ARGS="--seed 1" passes a
 
 .PHONY: test
 test: lint ## check style, types, floors and limits, then run the tests
-	$(python) -m pytest -q -m "$(not_slow)" $(ARGS)
+	$(python) -m pytest -q -m "not ($(special))" $(ARGS)
 
 .PHONY: test-slow
 test-slow: setup-slow ## run the tests that take long or fetch a pretrained model
-	$(python) -m pytest -q -m "not ($(not_slow))" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
+	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
 .PHONY: lint
 lint: setup-dev ## check style, types, floors and limits

@@ -244,18 +244,39 @@ def branched(
 
 
 def phase(
-    before: Actor, now: Actor, turn: int, fork: Fork, *, all_paths: bool = False
+    before: Actor,
+    now: Actor,
+    turn: int,
+    fork: Fork,
+    state_key: Callable[[int], Hashable] = lambda state: state,
+    *,
+    all_paths: bool = False,
 ) -> Iterator[Grown]:
     """Every group that one trunk and one phase can give, with its probability.
 
     First attempts too short to have the turn give nothing; their probability is left out.
     """
     for chance, trunk in trunk_kinds(before, turn):
-        for probability, grown in siblings(
-            now, fork, turn, trunk[turn].state, all_paths=all_paths
-        ):
+        possible = siblings(now, fork, turn, trunk[turn].state, state_key, all_paths=all_paths)
+        for probability, grown in possible:
             tree = branched(trunk, before, turn, grown, now)
             yield chance * probability, [Group("world", (tree,))]
+
+
+def flat_groups(actor: Actor, size: int) -> Iterator[Grown]:
+    """Every group of unbranched rollouts, with its probability."""
+    for probability, members in draws(list(rollouts(actor.world, actor.choice)), size):
+        yield probability, [Group("world", tuple(chain(actor, path) for path in members))]
+
+
+def first_of_flat_groups(actor: Actor, size: int) -> Iterator[tuple[float, Path, Group]]:
+    """Every first member of a group; of the others, one for each return they can have."""
+    every = list(rollouts(actor.world, actor.choice))
+    others = alike(iter(every), lambda path: round(earned(path), 12))
+    for chance, path in every:
+        for probability, rest in draws(others, size - 1):
+            trees = tuple(chain(actor, member) for member in (path, *rest))
+            yield chance * probability, path, Group("world", trees)
 
 
 def exact_tokens(rows: Sequence[Row]) -> ActionTokens:

@@ -46,5 +46,10 @@ def grpo(
         grow=Chains(rollouts),
         credit=GroupRelative(scale),
         loss=PolicyLoss(clip, clip, mean=Mean(mean), kl=kl),
-        update=Update(False, epochs, minibatches, 1, False, learning_rate, warmup_steps),
+        update=Update(
+            epochs=epochs,
+            minibatches=minibatches,
+            learning_rate=learning_rate,
+            warmup_steps=warmup_steps,
+        ),
     )

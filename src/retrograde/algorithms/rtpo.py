@@ -3,10 +3,9 @@
 Source:
     Li, Qiao, Cao, Hu 2026, arXiv:2608.18682, Algorithm 1 (appendix D for the values).
 Differs from the source:
-    Defaults are those found sound for small models with one shared network: 8 siblings, action
-    merging, warm-up, a least number of informative siblings. `siblings=2, continuations=0,
-    min_signal=1, warmup_steps=0, kl=0.02` is the paper. Its clip bound and its number of
-    epochs are not stated; 0.2 and 1 are ours.
+    The defaults are sound for small models with one shared network: 8 siblings, merging, warm-up,
+    a least signal. `siblings=2, continuations=0, min_signal=1, warmup_steps=0, kl=0.02` is the
+    paper, which does not state clip bound and epochs; 0.2 and 1 are ours.
 """
 
 from typing import Literal
@@ -38,7 +37,7 @@ def rtpo(
         trunks: complete rollouts of each task at whose boundaries siblings are forked.
         siblings: fresh answers at each boundary (the paper's G - 1), at least 2.
         continuations: rollouts for each distinct state the siblings lead to; 0 for one each.
-        max_rollouts: cap on the rollouts grown for one task; none by default.
+        max_rollouts: cap on the rollouts grown for one task.
         mean: over a turn's tokens, then siblings; sum leaves out the division by length.
         clip: bound of the token ratio on either side (epsilon).
         kl: coefficient of the k3 penalty against the initial policy (the paper's 0.02).
@@ -51,5 +50,11 @@ def rtpo(
         grow=ReverseTree(trunks, siblings, continuations, max_rollouts),
         credit=SiblingMean(),
         loss=PolicyLoss(clip, clip, mean=Mean(mean), kl=kl),
-        update=Update(True, epochs, 1, min_signal, False, learning_rate, warmup_steps),
+        update=Update(
+            every_round=True,
+            epochs=epochs,
+            min_signal=min_signal,
+            learning_rate=learning_rate,
+            warmup_steps=warmup_steps,
+        ),
     )

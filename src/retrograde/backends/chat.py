@@ -44,7 +44,7 @@ class TransformersChat:
             )
         self.tokenizer = tokenizer
         self.end_of_turn = self._stop_token_behind_an_answer()
-        self._end_text: str = tokenizer.convert_ids_to_tokens(self.end_of_turn)
+        self._end_text = tokenizer.added_tokens_decoder[self.end_of_turn].content
         stops = {self.end_of_turn}
         if isinstance(tokenizer.eos_token_id, int):
             stops.add(tokenizer.eos_token_id)

@@ -111,7 +111,9 @@ def embedded_directory(environment: Environment, progress: Progress) -> Path:
 def _key(environment: Environment, settings: WarmStart) -> str:
     """A content hash: anything that changes the outcome of a warm start changes it."""
     if not is_dataclass(environment) or isinstance(environment, type):
-        raise ValueError(f"{environment.name}: a warm start needs an environment that is plain data")
+        raise ValueError(
+            f"{environment.name}: a warm start needs an environment that is plain data"
+        )
     parts = [
         json.dumps(asdict(environment), sort_keys=True, default=str),
         json.dumps(asdict(settings), sort_keys=True),

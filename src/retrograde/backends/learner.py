@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from retrograde.backends.padding import microbatches
 from retrograde.backends.sampler import action_logp, logprobs
@@ -21,7 +22,7 @@ class TransformersLearner:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: PreTrainedModel,
         update: Update,
         *,
         pad: int,
@@ -47,14 +48,19 @@ class TransformersLearner:
         if update.learning_rate is None:
             raise ValueError("learning_rate is None: take the model's recommendation first")
         self.model = model.eval()  # dropout would make pi differ from the policy that acted
-        self.reference = copy.deepcopy(model).requires_grad_(False) if keep_reference else None
+        self.reference = (
+            copy.deepcopy(model).requires_grad_(requires_grad=False) if keep_reference else None
+        )
         self.update = update
         self.pad = pad
         self.temperature = temperature
         self.max_tokens = max_tokens_per_microbatch
         self.steps = 0
         self.optimizer = torch.optim.AdamW(
-            model.parameters(), lr=update.learning_rate, betas=(0.9, 0.99), weight_decay=weight_decay
+            model.parameters(),
+            lr=update.learning_rate,
+            betas=(0.9, 0.99),
+            weight_decay=weight_decay,
         )
 
     def step(self, rows: Sequence[Row], loss: PolicyLoss) -> dict[str, float]:
@@ -110,7 +116,9 @@ class TransformersLearner:
         for part in microbatches(lengths, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
             logp = action_logp(self.model, contexts, actions, self.temperature, self.pad)
-            visits = [(own, i) for own, s in zip(logp, part, strict=True) for i in distinct[sequences[s]]]
+            visits = [
+                (own, i) for own, s in zip(logp, part, strict=True) for i in distinct[sequences[s]]
+            ]
             logp_T = torch.cat([own for own, _ in visits])
             kept_T = torch.cat([torch.arange(starts[i], starts[i + 1]) for _, i in visits])
             part_tokens = tokens.at(kept_T)
@@ -147,14 +155,16 @@ class TransformersLearner:
         ]
 
     @torch.inference_mode()
-    def _score(self, rows: Sequence[Row], model: nn.Module) -> list[Tensor]:
-        distinct = {key: i for i, key in enumerate(dict.fromkeys((r.context, r.action) for r in rows))}
+    def _score(self, rows: Sequence[Row], model: PreTrainedModel) -> list[Tensor]:
+        distinct = {
+            key: i for i, key in enumerate(dict.fromkeys((r.context, r.action) for r in rows))
+        }
         contexts = [context for context, _ in distinct]
         actions = [action for _, action in distinct]
         scores = logprobs(model, contexts, actions, self.temperature, self.max_tokens, self.pad)
         return [scores[distinct[row.context, row.action]] for row in rows]
 
-    def _reference_model(self) -> nn.Module:
+    def _reference_model(self) -> PreTrainedModel:
         if self.reference is None:
             raise ValueError("kl is above 0, which needs the initial weights: keep_reference=True")
         return self.reference

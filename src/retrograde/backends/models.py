@@ -1,7 +1,7 @@
 """From what `--model` says to a model, a tokenizer, and how to run them."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +19,6 @@ from retrograde.backends.chat import TransformersChat
 from retrograde.backends.embedded import Progress, embedded_directory
 from retrograde.backends.smollm2 import smollm2_directory
 from retrograde.environments.protocol import Environment
-
 
 T = TypeVar("T")
 
@@ -56,6 +55,10 @@ class LoadedModel:
     tokenizer: PreTrainedTokenizerBase
     chat: TransformersChat
     recommended: Recommended
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What ids say, special tokens included; for people."""
+        return str(self.tokenizer.decode(list(ids)))
 
     def save(self, directory: Path) -> None:
         """Write what plain `from_pretrained` reads."""

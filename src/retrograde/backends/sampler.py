@@ -9,8 +9,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor, nn
-from transformers import DynamicCache
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
 
 from retrograde.backends.padding import microbatches, padded
 from retrograde.ops.logprobs import selected_logp
@@ -22,7 +22,7 @@ class TransformersPolicy:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: PreTrainedModel,
         stop_ids: frozenset[int],
         *,
         max_tokens_per_microbatch: int = 32768,
@@ -74,7 +74,7 @@ class TransformersPolicy:
         generator = torch.Generator(self.device).manual_seed(seed)
         sizes = [len(context) + sampling.max_new_tokens for context in unique]
         answers: list[Answer | None] = [None] * len(contexts)
-        for part in microbatches(sizes, max(self.max_tokens, max(sizes))):
+        for part in microbatches(sizes, max(self.max_tokens, *sizes)):
             owners = [i for u in part for i in members[u]]
             repeats = [len(members[u]) for u in part]
             drawn = self._draw([unique[u] for u in part], repeats, sampling, generator)
@@ -100,7 +100,11 @@ class TransformersPolicy:
                 )
 
     def _draw(
-        self, contexts: list[Ids], repeats: list[int], sampling: Sampling, generator: torch.Generator
+        self,
+        contexts: list[Ids],
+        repeats: list[int],
+        sampling: Sampling,
+        generator: torch.Generator,
     ) -> list[Answer]:
         batch = padded(contexts, None, self.pad, self.device)
         cache = DynamicCache(config=self.model.config)
@@ -178,7 +182,7 @@ def _choose(
 
 
 def logprobs(
-    model: nn.Module,
+    model: PreTrainedModel,
     contexts: Sequence[Ids],
     actions: Sequence[Ids],
     temperature: float,
@@ -198,7 +202,11 @@ def logprobs(
 
 
 def action_logp(
-    model: nn.Module, contexts: Sequence[Ids], actions: Sequence[Ids], temperature: float, pad: int
+    model: PreTrainedModel,
+    contexts: Sequence[Ids],
+    actions: Sequence[Ids],
+    temperature: float,
+    pad: int,
 ) -> list[Tensor]:
     """log pi of each action's tokens, one forward pass, one tensor a row."""
     device = next(model.parameters()).device

@@ -64,8 +64,7 @@ def _convert(gguf: Path, to: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(
         str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32
     )
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config  # the weights are plain float32 now
+    vars(model.config).pop("quantization_config", None)  # the weights are plain float32 now
     end = tokenizer.convert_tokens_to_ids(END_OF_TURN)
     model.generation_config.eos_token_id = end
     model.save_pretrained(to)

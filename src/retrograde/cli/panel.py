@@ -88,7 +88,8 @@ class Panel:
         if "eval/success" in self.last:
             table.add_row(
                 "held-out success",
-                f"{self.first['eval/success']:.3f} at the start, [bold]{self.last['eval/success']:.3f}[/] now "
+                f"{self.first['eval/success']:.3f} at the start, "
+                f"[bold]{self.last['eval/success']:.3f}[/] now "
                 f"(greedy {self.last['eval/success_greedy']:.3f})",
             )
         for name in ("reward/mean", "completions/clipped_ratio", "clip_ratio", "update/skipped"):

@@ -83,7 +83,7 @@ def parse_train(arguments: Sequence[str]) -> Settings:
             f"{names.environment} cannot do: it declares neither fork nor replay. "
             f"Methods that do not fork: {', '.join(_unforking())}"
         )
-    out = names.out or Path("runs") / f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
+    usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
     return Settings(
         names.algorithm,
         names.environment,
@@ -91,7 +91,7 @@ def parse_train(arguments: Sequence[str]) -> Settings:
         parsed.algorithm,
         parsed.environment,
         parsed.run,
-        out,
+        names.out or _usual_out(usual, resume=names.resume),
         names.resume,
         names.quiet,
         tuple(word for word in arguments if word != "--resume"),
@@ -107,6 +107,16 @@ def _names() -> argparse.ArgumentParser:
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     return parser
+
+
+def _usual_out(name: str, *, resume: bool) -> Path:
+    """The first directory of that name that is still free; to resume, the last one in use."""
+    runs = Path("runs")
+    used = [runs / name, *sorted(runs.glob(f"{name}-[0-9]*"), key=lambda p: (len(p.name), p.name))]
+    used = [folder for folder in used if folder.is_dir() and any(folder.iterdir())]
+    if resume:
+        return used[-1] if used else runs / name
+    return runs / f"{name}-{len(used) + 1}" if used else runs / name
 
 
 def parse_environment(name: str, arguments: Sequence[str], prog: str) -> Environment:
@@ -137,7 +147,7 @@ def _description(algorithm: str, environment: str) -> str:
         f"  --algorithm NAME    {', '.join(ALGORITHMS)} (now {algorithm}: {about})\n"
         f"  --environment NAME  {', '.join(ENVIRONMENTS)} (now {environment})\n"
         f"  --model NAME        embedded, smollm2-135m, a directory, or a hub id\n"
-        f"  --out DIR           where the run is kept; runs/ENVIRONMENT-ALGORITHM-SEED if left out\n"
+        f"  --out DIR           where the run is kept; a new directory in runs/ if left out\n"
         f"  --resume            go on with the run in DIR\n"
         f"  --quiet             print the closing summary only\n{EXAMPLES}"
     )

@@ -182,7 +182,7 @@ def _ports(settings: Settings, parts: Parts, state: State, panel: Panel) -> Port
             settings.out,
             state,
             panel.show,
-            parts.loaded.tokenizer.decode,
+            parts.loaded.text,
             keep_rollouts=run.keep_rollouts,
         ),
         evaluate=evaluation,
@@ -219,4 +219,3 @@ def _summary(settings: Settings, panel: Panel) -> None:
         soft_wrap=True,
         highlight=False,
     )
-

@@ -3,6 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
+ContextPolicy = Literal["full", "drop_thinking", "window", "markov"]
+"""What is kept of the past. full: everything. drop_thinking: everything but the thoughts in
+earlier answers. window: the opening and the last answer, without its thought, with what came
+of it. markov: the lasting messages of the opening and the last observation."""
+
 THOUGHT_OPENS = "<think>"
 THOUGHT_CLOSES = "</think>"
 

@@ -18,6 +18,8 @@ from enum import StrEnum
 from functools import cached_property
 
 ROOT_PARENT = -1
+DUST = 1e-3
+"""Log-probabilities of near certainty may pass 0 by so much of rounding, in nats."""
 
 
 class End(StrEnum):
@@ -81,7 +83,7 @@ class Turn:
                 f"a turn needs one logprob for each action token: "
                 f"got {len(self.logprobs)} logprobs for {len(self.action)} tokens"
             )
-        if not all(math.isfinite(logp) and logp <= 1e-3 for logp in self.logprobs):
+        if not all(math.isfinite(logp) and logp <= DUST for logp in self.logprobs):
             raise ValueError(
                 f"log-probabilities are finite and at most 0 (nats): got {self.logprobs}"
             )
@@ -104,7 +106,9 @@ class Tree:
             self._check(i, turn)
         for leaf in self.leaves:
             if self.turns[leaf].end is None:
-                raise ValueError(f"turn {leaf} is a leaf without an end; a rollout ends with a reason")
+                raise ValueError(
+                    f"turn {leaf} is a leaf without an end; a rollout ends with a reason"
+                )
 
     def _check(self, i: int, turn: Turn) -> None:
         if not ROOT_PARENT <= turn.parent < i:
@@ -112,10 +116,14 @@ class Tree:
         if turn.merged_into is not None:
             twin = turn.merged_into
             if not 0 <= twin < i or self.turns[twin].parent != turn.parent:
-                raise ValueError(f"turn {i} is merged into {twin}, which is no earlier sibling of it")
+                raise ValueError(
+                    f"turn {i} is merged into {twin}, which is no earlier sibling of it"
+                )
         if turn.parent == ROOT_PARENT:
             if turn.shared:
-                raise ValueError(f"turn {i} is a first turn and shares {turn.shared} tokens with none")
+                raise ValueError(
+                    f"turn {i} is a first turn and shares {turn.shared} tokens with none"
+                )
             return
         parent = self.turns[turn.parent]
         if parent.end is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, Self
 
-from retrograde.data.message import Message
+from retrograde.data.message import ContextPolicy, Message
 from retrograde.data.tree import End
 
 Split = Literal["train", "test"]
@@ -84,17 +84,35 @@ class Episode(Protocol):
 class Environment(Protocol):
     """A family of tasks."""
 
-    name: str
-    """What `--environment` calls it."""
-    forking: Forking
-    turn_limit: int
-    """An episode ends, truncated, after this many actions at the latest."""
-    success_return: float
-    """A rollout whose return reaches this is a success."""
-    context: str
-    """The recommended context policy: full, drop_thinking, window or markov."""
-    max_new_tokens: int
-    """Tokens an answer may take, for a tokenizer with about one token a word."""
+    @property
+    def name(self) -> str:
+        """What `--environment` calls it."""
+        ...
+
+    @property
+    def forking(self) -> Forking:
+        """How an episode of it can be continued twice."""
+        ...
+
+    @property
+    def turn_limit(self) -> int:
+        """An episode ends, truncated, after this many actions at the latest."""
+        ...
+
+    @property
+    def success_return(self) -> float:
+        """A rollout whose return reaches this is a success."""
+        ...
+
+    @property
+    def context(self) -> ContextPolicy:
+        """The context policy that the policy is shown the past under."""
+        ...
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Tokens an answer may take, for a tokenizer with about one token a word."""
+        ...
 
     def task(self, split: Split, index: int) -> str:
         """The task with this index; tasks of the two splits are never the same."""
@@ -107,4 +125,3 @@ class Environment(Protocol):
             ValueError: the environment has no such task.
         """
         ...
-

@@ -109,5 +109,3 @@ class PolicyLoss:
                 "ratio": float(ratio_T.sum()),
                 "ratio_error": float((ratio_T - 1).abs().max()) if len(ratio_T) else 0.0,
             }
-
-

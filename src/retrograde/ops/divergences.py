@@ -7,9 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def k3(
-    logp_T: Float[Tensor, " T"], reference_logp_T: Float[Tensor, " T"]
-) -> Float[Tensor, " T"]:
+def k3(logp_T: Float[Tensor, " T"], reference_logp_T: Float[Tensor, " T"]) -> Float[Tensor, " T"]:
     """exp(-d) - 1 + d with d = log pi - log reference: never negative, unbiased in value.
 
     Its gradient, taken as a loss, is not the gradient of the divergence; it is what the

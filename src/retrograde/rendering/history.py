@@ -6,15 +6,9 @@ context is put together from those pieces; nothing sampled is decoded and encode
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from retrograde.data.message import THOUGHT_CLOSES, Message
+from retrograde.data.message import THOUGHT_CLOSES, ContextPolicy, Message
 from retrograde.rendering.protocol import ChatTokenizer
-
-ContextPolicy = Literal["full", "drop_thinking", "window", "markov"]
-"""What is kept of the past. full: everything. drop_thinking: everything but the thoughts in
-earlier answers. window: the opening and the last answer, without its thought, with what came
-of it. markov: the lasting messages of the opening and the last observation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +68,7 @@ class Renderer:
         if self.policy == "markov":
             memoryless = self.tokenizer.opening((*history.lasting, *messages))
         exchange = Exchange(action, self._without_thought(action), reply)
-        return replace(
-            history, exchanges=(*history.exchanges, exchange), memoryless=memoryless
-        )
+        return replace(history, exchanges=(*history.exchanges, exchange), memoryless=memoryless)
 
     def context(self, history: History) -> tuple[int, ...]:
         """All token ids the policy is shown at this point."""

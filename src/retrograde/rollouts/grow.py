@@ -187,9 +187,7 @@ class Grower:
         contexts = [walk.context for walk in live]
         answers = await self.policy.sample(contexts, self.sampling, seed)
         texts = [self.renderer.tokenizer.decode(answer.ids) for answer in answers]
-        outcomes = await _all(
-            walk.line.act(text) for walk, text in zip(live, texts, strict=True)
-        )
+        outcomes = await _all(walk.line.act(text) for walk, text in zip(live, texts, strict=True))
         drafts: list[Draft] = []
         for walk, answer, outcome in zip(live, answers, outcomes, strict=True):
             draft = Draft(walk, answer, outcome)

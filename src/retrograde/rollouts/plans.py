@@ -129,6 +129,4 @@ def longest_trunk(groups: Sequence[Group]) -> int:
 def rollouts_grown(group: Group) -> int:
     """Answers of a group that were carried to an end of their own."""
     shared = {End.MERGED, End.SPARED}
-    return sum(
-        tree.turns[leaf].end not in shared for tree in group.trees for leaf in tree.leaves
-    )
+    return sum(tree.turns[leaf].end not in shared for tree in group.trees for leaf in tree.leaves)

@@ -44,7 +44,7 @@ class Update:
 
     def batches(self, rows: Sequence[Row], seed: int) -> Iterator[list[Row]]:
         """The minibatches of an update, epoch by epoch; groups shuffled, never divided."""
-        rng = random.Random(seed)  # noqa: S311 - an order, not a secret
+        rng = random.Random(seed)
         groups = sorted({row.group for row in rows})
         for _ in range(self.epochs):
             rng.shuffle(groups)

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import (
+    load_file,  # pyright: ignore[reportUnknownVariableType]
+    save_file,  # pyright: ignore[reportUnknownVariableType]
+)
 from torch import Tensor
 
 from retrograde.data.wire import row_from_list, row_to_list

@@ -3,12 +3,12 @@
 from itertools import count
 
 from retrograde.algorithms.algorithm import Algorithm
-from retrograde.data.rows import Row, View, rows_of
+from retrograde.data.rows import rows_of
 from retrograde.data.seeds import derived
 from retrograde.data.tree import Group
 from retrograde.rollouts.plans import longest_trunk
 from retrograde.trainer.drift import Drift
-from retrograde.trainer.parity import logp_difference
+from retrograde.trainer.learning import learn
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import Run, State
 
@@ -47,37 +47,6 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
         ports.journal.close_step(state, groups, evaluation)
         if run.is_over(state) or state.step % run.save_every == 0:
             ports.checkpoint(state)
-
-
-async def learn(
-    algorithm: Algorithm, state: State, ports: Ports, rows: list[Row], sweep: int, seed: int
-) -> None:
-    """Take an update's optimizer steps and publish the weights; skip it if it has no signal."""
-    if not rows:
-        return
-    update, learner, journal = algorithm.update, ports.learner, ports.journal
-    if algorithm.view is View.EXACT:
-        journal.add(logp_difference(rows, learner))
-    elif algorithm.view is View.FLAT_RECOMPUTED:
-        rows = learner.recomputed(rows)
-    batch = _with_recent(rows, state, sweep) if update.replay else rows
-    if not update.has_signal(batch):
-        journal.count("update/skipped")
-        return
-    journal.doing("learning")
-    for minibatch in update.batches(batch, derived(seed, state.version)):
-        journal.add(learner.step(minibatch, algorithm.loss))
-        journal.count("update/steps")
-    state.version += 1
-    await ports.actors.load(learner.weights(), state.version)
-
-
-def _with_recent(rows: list[Row], state: State, sweep: int) -> list[Row]:
-    """Rows of this round and of the sweep - 1 rounds before it."""
-    state.recent.append(rows)
-    while len(state.recent) > max(sweep, 1):
-        state.recent.popleft()
-    return [row for kept in state.recent for row in kept]
 
 
 def _tally(state: State, ports: Ports) -> None:

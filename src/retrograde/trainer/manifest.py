@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.trainer.run import Run
@@ -80,7 +80,7 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for name, value in tree.items():
         if isinstance(value, dict):
-            found += _leaves(value, f"{prefix}{name}.")
+            found += _leaves(cast("dict[str, Any]", value), f"{prefix}{name}.")
         else:
             found.append((prefix + name, value))
     return found

@@ -68,9 +68,7 @@ class Journal(Protocol):
         """Something to be added up over the iteration."""
         ...
 
-    def close_step(
-        self, state: State, groups: Sequence[Group], evaluation: Metrics | None
-    ) -> None:
+    def close_step(self, state: State, groups: Sequence[Group], evaluation: Metrics | None) -> None:
         """Write the iteration down."""
         ...
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 
 from retrograde.data.rows import Row
 
-
 EVALUATIONS = 6
 """Evaluations in a run that does not say how often, the one at its start left out."""
 

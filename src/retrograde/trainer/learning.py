@@ -1,0 +1,39 @@
+"""One update: from judged rows to published weights."""
+
+from retrograde.algorithms.algorithm import Algorithm
+from retrograde.data.rows import Row, View
+from retrograde.data.seeds import derived
+from retrograde.trainer.parity import logp_difference
+from retrograde.trainer.ports import Ports
+from retrograde.trainer.run import State
+
+
+async def learn(
+    algorithm: Algorithm, state: State, ports: Ports, rows: list[Row], sweep: int, seed: int
+) -> None:
+    """Take an update's optimizer steps and publish the weights; skip it if it has no signal."""
+    if not rows:
+        return
+    update, learner, journal = algorithm.update, ports.learner, ports.journal
+    if algorithm.view is View.EXACT:
+        journal.add(logp_difference(rows, learner))
+    elif algorithm.view is View.FLAT_RECOMPUTED:
+        rows = learner.recomputed(rows)
+    batch = _with_recent(rows, state, sweep) if update.replay else rows
+    if not update.has_signal(batch):
+        journal.count("update/skipped")
+        return
+    journal.doing("learning")
+    for minibatch in update.batches(batch, derived(seed, state.version)):
+        journal.add(learner.step(minibatch, algorithm.loss))
+        journal.count("update/steps")
+    state.version += 1
+    await ports.actors.load(learner.weights(), state.version)
+
+
+def _with_recent(rows: list[Row], state: State, sweep: int) -> list[Row]:
+    """Rows of this round and of the sweep - 1 rounds before it."""
+    state.recent.append(rows)
+    while len(state.recent) > max(sweep, 1):
+        state.recent.popleft()
+    return [row for kept in state.recent for row in kept]
