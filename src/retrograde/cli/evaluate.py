@@ -4,23 +4,25 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from retrograde.backends.models import load_model, model_directory
+from retrograde.backends.models import LoadedModel, load_model, model_directory
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import parse_environment
+from retrograde.environments.protocol import Environment
 from retrograde.rendering.history import Renderer
 from retrograde.trainer.evaluation import evaluate
 from retrograde.trainer.run import Run
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; 0 if it is done."""
+def main(arguments: Sequence[str]) -> Callable[[], int]:
+    """Check what is asked for, and return the evaluation."""
     asked, rest = _parser().parse_known_args(list(arguments))
     if asked.episodes is not None and asked.episodes < 1:
         raise ValueError(f"--episodes: at least 1 is needed, got {asked.episodes}")
@@ -28,16 +30,20 @@ def main(arguments: Sequence[str]) -> int:
     environment = parse_environment(asked.environment, rest, "retrograde evaluate")
     with Panel("evaluate", Run(), quiet=asked.json) as panel:
         source, recommended = model_directory(asked.checkpoint, environment, panel.progress)
-        loaded = load_model(source, recommended)
-        metrics = asyncio.run(
-            evaluate(
-                environment,
-                Renderer(loaded.chat, environment.context),
-                TransformersPolicy(loaded.model, loaded.chat.stop_ids),
-                episodes=asked.episodes or recommended.eval_episodes,
-                max_new_tokens=environment.max_new_tokens * recommended.token_factor,
-            )
+    return partial(_evaluated, asked, environment, load_model(source, recommended))
+
+
+def _evaluated(asked: argparse.Namespace, environment: Environment, loaded: LoadedModel) -> int:
+    recommended = loaded.recommended
+    metrics = asyncio.run(
+        evaluate(
+            environment,
+            Renderer(loaded.chat, environment.context),
+            TransformersPolicy(loaded.model, loaded.chat.stop_ids),
+            episodes=asked.episodes or recommended.eval_episodes,
+            max_new_tokens=environment.max_new_tokens * recommended.token_factor,
         )
+    )
     if asked.json:
         print(json.dumps(metrics))
         return 0

@@ -3,14 +3,15 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; 0 if it is done."""
+def main(arguments: Sequence[str]) -> Callable[[], int]:
+    """Read what is asked for, and return the listing."""
     parser = argparse.ArgumentParser(
         prog="retrograde list",
         description="What --algorithm, --environment and --model can name.",
@@ -19,9 +20,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("what", choices=("algorithms", "environments", "models"))
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     asked = parser.parse_args(list(arguments))
-    found = _found(asked.what)
-    if asked.json:
-        print(json.dumps({asked.what: found}))
+    return partial(_list, asked.what, as_json=asked.json)
+
+
+def _list(what: str, *, as_json: bool) -> int:
+    found = _found(what)
+    if as_json:
+        print(json.dumps({what: found}))
         return 0
     table = Table()
     table.add_column("name", style="bold")

@@ -27,10 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     _quiet_libraries()
     try:
-        return import_module(COMMANDS[words[0]][0]).main(words[1:])
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
+        try:
+            run = import_module(COMMANDS[words[0]][0]).main(words[1:])
+        except ValueError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return BAD_INPUT
+        return run()
     except KeyboardInterrupt:
         print("stopped; `retrograde train --resume --out DIR` goes on", file=sys.stderr)
         return 1

@@ -3,9 +3,11 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -46,39 +48,49 @@ class Parts:
     max_new_tokens: int
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; 0 if it is done."""
+def main(arguments: Sequence[str]) -> Callable[[], int]:
+    """Check everything, make what the run needs, and return the run itself.
+
+    Raises:
+        ValueError: bad input; nothing has been written.
+    """
     settings = _settings(arguments)
     _check_out(settings)
-    title = f"{settings.algorithm_name} on {settings.environment_name}, {settings.model_name}"
-    with Panel(title, settings.run, quiet=settings.quiet) as panel:
+    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
         source, recommended = model_directory(
             settings.model_name, settings.environment, panel.progress
         )
-        settings = _resolved(settings, recommended)
-        panel.run = settings.run
-        record = settings_of(
-            settings.names,
-            settings.algorithm,
-            environment_settings(settings.environment),
-            settings.run,
-        )
-        state, optimizer = State(), None
-        if settings.resume:
-            check_same(read_manifest(settings.out)["settings"], record)
-            source = str(_latest(settings.out))
-            state, optimizer = load_state(Path(source))
-        loaded = load_model(source, recommended)
-        settings.out.mkdir(parents=True, exist_ok=True)
-        write_manifest(settings.out, record, settings.arguments)
-        parts = _parts(settings, loaded)
-        if optimizer is not None:
-            parts.learner.load_state(optimizer)
-            parts.policy.version = state.version
+    settings = _resolved(settings, recommended)
+    record = settings_of(
+        settings.names,
+        settings.algorithm,
+        environment_settings(settings.environment),
+        settings.run,
+    )
+    state, optimizer = State(), None
+    if settings.resume:
+        check_same(read_manifest(settings.out)["settings"], record)
+        source = str(_latest(settings.out))
+        state, optimizer = load_state(Path(source))
+    parts = _parts(settings, load_model(source, recommended))
+    if optimizer is not None:
+        parts.learner.load_state(optimizer)
+        parts.policy.version = state.version
+    return partial(_run, settings, record, parts, state)
+
+
+def _run(settings: Settings, record: Mapping[str, Any], parts: Parts, state: State) -> int:
+    settings.out.mkdir(parents=True, exist_ok=True)
+    write_manifest(settings.out, record, settings.arguments)
+    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
         ports = _ports(settings, parts, state, panel)
         asyncio.run(train(settings.algorithm, settings.run, state, ports))
     _summary(settings, panel)
     return 0
+
+
+def _title(settings: Settings) -> str:
+    return f"{settings.algorithm_name} on {settings.environment_name}, {settings.model_name}"
 
 
 def _settings(arguments: Sequence[str]) -> Settings:

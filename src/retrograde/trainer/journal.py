@@ -45,7 +45,9 @@ class DiskJournal:
         self._task, self._since = "starting", time.monotonic()
         if self.metrics.exists():
             lines = self.metrics.read_text().splitlines()
-            kept = [line for line in lines if json.loads(line)["step"] <= state.step]
+            # A run resumed at step 0 evaluates again before its first iteration.
+            last = state.step or -1
+            kept = [line for line in lines if json.loads(line)["step"] <= last]
             self.metrics.write_text("".join(line + "\n" for line in kept))
 
     def doing(self, what: str) -> None:

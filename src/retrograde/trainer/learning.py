@@ -10,10 +10,14 @@ from retrograde.trainer.run import State
 
 async def learn(
     algorithm: Algorithm, state: State, ports: Ports, rows: list[Row], sweep: int, seed: int
-) -> None:
-    """Take an update's optimizer steps and publish the weights; skip it if it has no signal."""
+) -> set[int]:
+    """Take an update's optimizer steps and publish the weights; skip it if it has no signal.
+
+    Returns:
+        The absolute indices of the turns that were trained; none if it was skipped.
+    """
     if not rows:
-        return
+        return set()
     update, learner, journal = algorithm.update, ports.learner, ports.journal
     if algorithm.view is View.EXACT:
         journal.add(logp_difference(rows, learner))
@@ -22,13 +26,14 @@ async def learn(
     batch = _with_recent(rows, state, sweep) if update.replay else rows
     if not update.has_signal(batch):
         journal.count("update/skipped")
-        return
+        return set()
     journal.doing("learning")
     for minibatch in update.batches(batch, derived(seed, state.version)):
         journal.add(learner.step(minibatch, algorithm.loss))
         journal.count("update/steps")
     state.version += 1
     await ports.actors.load(learner.weights(), state.version)
+    return {row.turn for row in batch}
 
 
 def _with_recent(rows: list[Row], state: State, sweep: int) -> list[Row]:

@@ -16,9 +16,9 @@ from retrograde.trainer.run import Run, State
 async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> None:
     """Train until a budget is used up, from wherever the state says the run stands."""
     if state.step == 0:
+        ports.checkpoint(state)
         ports.journal.doing("evaluating")
         ports.journal.close_step(state, [], await ports.evaluate())
-        ports.checkpoint(state)
     while not run.is_over(state):
         share = run.share_done(state)
         groups = [Group(task) for task in ports.tasks(state.step)]
@@ -34,8 +34,9 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
                 rows = rows_of(groups, judged, algorithm.view)
                 if rows and algorithm.update.every_round:
                     drift.watch(groups, ports.learner)
-                await learn(algorithm, state, ports, rows, longest_trunk(groups), seed)
-                ports.journal.add(drift.measured({row.turn for row in rows}, ports.learner))
+                sweep = longest_trunk(groups)
+                trained = await learn(algorithm, state, ports, rows, sweep, seed)
+                ports.journal.add(drift.measured(trained, ports.learner))
             if not growing:
                 break
         _tally(state, ports)
