@@ -308,7 +308,9 @@ def expected_gradient(
     """Expectation of what one update adds to the parameters per unit of learning rate.
 
     Each outcome is one update with its own weights. The loss is linear in the weights, so
-    all outcomes are scored in one call, each weighted with its probability.
+    all outcomes are scored in one call, each weighted with its probability. Weights depend on
+    nothing but how many tokens each row has and which rows belong to one rollout, so they are
+    taken once for each such layout.
 
     Args:
         grown: outcomes with their probabilities.
@@ -321,11 +323,15 @@ def expected_gradient(
     """
     every_row: list[Row] = []
     weights: list[Tensor] = []
+    of_layout: dict[Hashable, Tensor] = {}
     for probability, groups in grown:
         rows = rows_of(groups, [credit(group, 1) for group in groups], view)
         if rows:
             rows = revised(rows)
-            weights.append(probability * loss.weights(ActionTokens.of(rows)))
+            layout = tuple((len(row.action), row.rollout) for row in rows)
+            if layout not in of_layout:
+                of_layout[layout] = loss.weights(ActionTokens.of(rows))
+            weights.append(probability * of_layout[layout])
             every_row += rows
     live_D = theta_D.clone().requires_grad_()
     tokens = exact_tokens(every_row)

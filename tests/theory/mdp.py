@@ -97,7 +97,8 @@ def random_world(
     rng = torch.Generator().manual_seed(seed)
     num_turns, num_states, num_actions = shape
     draw = {"generator": rng, "dtype": torch.float64}
-    moves = torch.rand(num_turns, num_states, num_actions, num_states, **draw)
+    # Powers make the chances uneven, so that choices matter.
+    moves = torch.rand(num_turns, num_states, num_actions, num_states, **draw) ** 4
     wins = torch.rand(num_turns, num_states, num_actions, **draw)
     if not noisy:
         moves = torch.nn.functional.one_hot(moves.argmax(-1), num_states).double()

@@ -16,7 +16,15 @@ from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.plans import Fork
 
 from .growth import Actor, expected_gradient, flat_groups, phase
-from .mdp import full_gradient, random_world, shared_table, turn_gradient, turn_tables, values
+from .mdp import (
+    full_gradient,
+    random_world,
+    shared_table,
+    turn_gradient,
+    turn_tables,
+    values,
+    visitation,
+)
 from .measured import (
     SUM,
     Gradients,
@@ -31,7 +39,7 @@ from .measured import (
 def assert_multiple(gradients: Gradients, factor: float) -> None:
     expected = factor * gradients.exact_D
     torch.testing.assert_close(gradients.estimated_D, expected, atol=1e-12, rtol=0)
-    assert gradients.exact_D.norm() > 1e-2
+    assert gradients.exact_D.norm() > 1e-3
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2])
@@ -74,16 +82,6 @@ def test_shared_weights_do_not_change_the_gradient_of_a_turn(turn):
     assert_multiple(Gradients(estimated_D, exact_D), 1 / 2)
 
 
-def test_single_precision_gives_the_same_within_its_own():
-    s = setting(random_world(3), 2)
-    whole = phase_gradients(s, 2, Fork(0, 1, 2))
-    rounded = s.policy.random(1).float().double()
-    torch.testing.assert_close(
-        whole.estimated_D.float().double(), whole.exact_D / 2, atol=1e-7, rtol=0
-    )
-    assert rounded.dtype is torch.float64
-
-
 WORDS = ((0,), (1, 0), (1, 1))
 """Three actions of one, two and two tokens."""
 
@@ -104,24 +102,16 @@ def test_a_mean_over_tokens_is_the_gradient_of_another_objective(turn):
     # Each action's advantage is divided by its length, before the scores are averaged.
     s = of_unequal_lengths(turn)
     gradients = phase_gradients(s, turn, Fork(0, turn - 1, 2), PolicyLoss(mean=Mean.TURN))
-    assert gradients.residue > 0.05
+    assert gradients.residue > 0.02
     exact = values(s.world, s.policy.actions(s.now_D))
     advantage_SA = exact.q_KSA[turn] - exact.v_KS[turn].unsqueeze(-1)
     length_A = torch.tensor([float(len(word)) for word in WORDS], dtype=torch.float64)
     live_D = s.now_D.clone().requires_grad_()
     logp_SA = s.policy.actions(live_D)[turn]
-    at_S = torch.zeros(2, dtype=torch.float64)
-    for chance, path in paths_of(s):
-        at_S[path[turn].state] += chance
+    at_S = visitation(s.world, s.policy.actions(s.before_D))[turn]
     objective = at_S.unsqueeze(-1) * logp_SA.detach().exp() * advantage_SA / length_A * logp_SA
     objective.sum().backward()
     torch.testing.assert_close(gradients.estimated_D, live_D.grad / 2, atol=1e-12, rtol=0)
-
-
-def paths_of(s):
-    from .mdp import rollouts
-
-    return rollouts(s.world, s.before.choice)
 
 
 def test_siblings_give_the_advantage_shrunk_by_the_factor():
@@ -198,7 +188,7 @@ class LaterTurnsToo:
 
 
 def test_control_the_trunk_among_the_siblings_breaks_it():
-    s = setting(random_world(3), 1)
+    s = setting(random_world(3, (3, 3, 2)), 1)
     fork = Fork(0, 0, 2)
     exact_D = phase_gradients(s, 1, fork).exact_D
     grown = phase(s.before, s.now, 1, fork)

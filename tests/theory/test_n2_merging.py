@@ -21,20 +21,20 @@ def test_merging_does_not_change_the_expected_gradient(turn, n, continuations):
     torch.testing.assert_close(shared.estimated_D, alone.estimated_D, atol=1e-12, rtol=0)
     expected = (n - 1) / n * shared.exact_D
     torch.testing.assert_close(shared.estimated_D, expected, atol=1e-12, rtol=0)
-    assert shared.exact_D.norm() > 1e-2
+    assert shared.exact_D.norm() > 1e-3
 
 
 def test_merging_with_bonuses_and_early_ends():
     # Siblings that lead to one state differ by what they earned on the way; others are over.
-    s = setting(random_world(22, (2, 2, 3), stops=True, bonus=True), 0)
-    for continuations in (0, 1, 3):
-        gradients = phase_gradients(s, 0, Fork(0, -1, 3, continuations))
-        expected = 2 / 3 * gradients.exact_D
+    s = setting(random_world(22, (2, 2, 2), stops=True, bonus=True), 0)
+    for continuations in (0, 1, 2):
+        gradients = phase_gradients(s, 0, Fork(0, -1, 2, continuations))
+        expected = 1 / 2 * gradients.exact_D
         torch.testing.assert_close(gradients.estimated_D, expected, atol=1e-12, rtol=0)
 
 
 def test_every_way_to_merge_was_enumerated():
-    s = settled(random_world(21, (2, 2, 2)))
+    s = settled(random_world(21, (2, 2, 2), stops=True))
     seen = {
         turn.end
         for _, (group,) in phase(s.now, s.now, 0, Fork(0, -1, 3, 2))
@@ -81,7 +81,7 @@ def test_control_merging_states_with_different_laws_is_wrong(hidden):
     grown = phase(s.now, s.now, 0, fork, hidden)
     wrong_D = expected_gradient(grown, SiblingMean(), SUM, s.policy.score, s.now_D)
     torch.testing.assert_close(right.estimated_D, right.exact_D / 2, atol=1e-12, rtol=0)
-    assert (wrong_D - right.exact_D / 2).norm() > 0.1 * right.exact_D.norm()
+    assert (wrong_D - right.exact_D / 2).norm() > 0.05 * right.exact_D.norm()
 
 
 def test_sharing_continuations_takes_noise_out_of_the_advantage():

@@ -107,6 +107,9 @@ def load_model(source: str, recommended: Recommended) -> LoadedModel:
     """
     config = _loaded(AutoConfig.from_pretrained, source, "model configuration")
     tokenizer = _loaded(AutoTokenizer.from_pretrained, source, "tokenizer")
+    # Where there are no files, transformers makes up a tokenizer that knows no words.
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError(f"{source}: no tokenizer could be loaded from it: it knows no words")
     if len(tokenizer) > config.get_text_config().vocab_size:
         raise ValueError(
             f"{source}: the tokenizer has {len(tokenizer)} tokens and the model embeds "

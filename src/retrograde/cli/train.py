@@ -105,14 +105,14 @@ def _settings(arguments: Sequence[str]) -> Settings:
 def _check_out(settings: Settings) -> None:
     """Refuse an output directory that is in use or cannot be written, before any work."""
     out = settings.out
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out}: a directory is needed, and this is a file")
     if not settings.resume and out.is_dir() and any(out.iterdir()):
         raise ValueError(
             f"--out {out} is not empty; go on with the run in it (--resume), "
             f"or give another directory (--out)"
         )
     nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not nearest.is_dir():
+        raise ValueError(f"--out {out}: a directory is needed, and {nearest} is a file")
     if not os.access(nearest, os.W_OK):
         raise ValueError(f"--out {out}: {nearest} cannot be written")
 

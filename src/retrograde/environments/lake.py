@@ -47,10 +47,18 @@ SIDES: Mapping[str, str] = {direction: f"{direction.title()}:" for direction in 
 PLACES: Mapping[str, str] = {"S": "ice", "F": "ice", "H": "hole", "G": "goal"}
 WALL = "wall"
 
-PHRASES = (RULES, SLIPPERY_RULES, MISUNDERSTOOD, GOAL, LAST_MOVE, *SIDES.values())
-"""Fixed text that only the environment says."""
-WORDS = (GO, *DIRECTIONS, NONE, WALL, *sorted(set(PLACES.values())))
-"""Every other word that the environment or its teacher says."""
+SIGHTS = tuple(f"{SIDES[d]} {p}" for d in DIRECTIONS for p in ("goal", "hole", "ice", WALL))
+HEADINGS = (*DIRECTIONS, "north east", "north west", "south east", "south west")
+
+PHRASES = (
+    *(RULES, SLIPPERY_RULES, MISUNDERSTOOD, *SIGHTS),
+    *(f"{GOAL} {heading}" for heading in HEADINGS),
+    *(f"{LAST_MOVE} {move}" for move in (*DIRECTIONS, NONE)),
+)
+"""Everything the environment says: short, and with what lies where in one token, which a very
+small model needs in order to see that a hole lies ahead."""
+WORDS = (GO, *DIRECTIONS)
+"""Every word of the policy."""
 
 _TASK = re.compile(r"(train|test)-(0|[1-9][0-9]*)")
 _GO_LINE = re.compile(rf"[\W_]*go[\W_]+({'|'.join(DIRECTIONS)})[\W_]*", re.IGNORECASE)

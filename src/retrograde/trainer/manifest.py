@@ -49,12 +49,18 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Read a run's manifest.
 
     Raises:
-        ValueError: there is none, so the directory is not a run's.
+        ValueError: there is none, so the directory is not a run's; or it is damaged.
     """
     path = folder / "manifest.json"
     if not path.exists():
         raise ValueError(f"{folder} holds no manifest.json: there is no run to resume in it")
-    return json.loads(path.read_text())
+    try:
+        record = json.loads(path.read_text())
+    except ValueError as cause:
+        raise ValueError(f"{path} is damaged, so the run cannot be resumed: {cause}") from cause
+    if not (isinstance(record, dict) and {"settings", "arguments"} <= record.keys()):
+        raise ValueError(f"{path} is damaged: it names no settings and arguments of a run")
+    return cast("dict[str, Any]", record)
 
 
 def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -1,0 +1,187 @@
+"""What the sampler says it did is what the learner finds that it did."""
+
+import pytest
+import torch
+
+from retrograde.backends.sampler import TransformersPolicy
+from retrograde.data.rows import Row
+from retrograde.policies.protocol import Sampling
+
+from .tiny import KINDS, STOP, VOCABULARY, learner, model, policy, sequences
+
+CONTEXTS, _ = sequences(6, seed=3)
+REPEATED = [context for context in CONTEXTS for _ in range(3)]
+
+
+def as_rows(contexts, answers):
+    return [
+        Row(context, answer.ids, answer.logprobs, 1.0, 0, 0, (0, 0, i, i))
+        for i, (context, answer) in enumerate(zip(contexts, answers, strict=True))
+    ]
+
+
+def gap(rows, scores):
+    return max(
+        abs(now - then)
+        for row, logp in zip(rows, scores, strict=True)
+        for now, then in zip(logp, row.behaviour_logp, strict=True)
+    )
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_sampled_and_recomputed_logprobs_agree(kind, attention, temperature):
+    made = model(kind, attention=attention)
+    answers = await policy(made).sample(REPEATED, Sampling(temperature, 8), 1)
+    assert len({answer.ids for answer in answers}) > 12
+    assert {answer.stopped for answer in answers} == {True, False}
+    rows = as_rows(REPEATED, answers)
+    assert gap(rows, learner(made, temperature=temperature).score(rows)) < 1e-5
+    other = learner(made, temperature=1.7 - temperature)  # the control
+    assert gap(rows, other.score(rows)) > 1e-2
+
+
+async def test_the_policys_own_score_is_at_temperature_1():
+    acting = policy(model())
+    answers = await acting.sample(REPEATED, Sampling(1.0, 8), 1)
+    scores = await acting.score(REPEATED, [answer.ids for answer in answers])
+    assert gap(as_rows(REPEATED, answers), scores) < 1e-5
+
+
+async def test_temperature_0_takes_the_likeliest_token_each_time():
+    made = model()
+    answers = await policy(made).sample(CONTEXTS, Sampling(0.0, 6), 1)
+    for context, answer in zip(CONTEXTS, answers, strict=True):
+        seen, expected = list(context), []
+        while len(expected) < 6 and not STOP & set(expected):
+            with torch.inference_mode():
+                logits = made(torch.tensor([seen])).logits[0, -1]
+            expected.append(int(logits.argmax()))
+            seen.append(expected[-1])
+        assert answer.ids == tuple(expected)
+    rows = as_rows(CONTEXTS, answers)
+    assert gap(rows, learner(made).score(rows)) < 1e-5  # of the unscaled distribution
+
+
+@pytest.mark.parametrize("limit", [1, 2, 8])
+async def test_an_answer_ends_with_its_stop_token_or_its_limit(limit):
+    answers = await policy(model()).sample(REPEATED * 4, Sampling(1.0, limit), 2)
+    for answer in answers:
+        assert len(answer.ids) == len(answer.logprobs) <= limit
+        assert not STOP & set(answer.ids[:-1])
+        assert answer.stopped == (answer.ids[-1] in STOP)
+        assert answer.stopped or len(answer.ids) == limit
+    if limit == 8:  # every stop id counts
+        assert {answer.ids[-1] for answer in answers if answer.stopped} == STOP
+
+
+async def test_a_shared_prefill_is_like_a_separate_one():
+    """Equal contexts are run once; apart, in any batch, they give the same distribution."""
+    acting = policy(model())
+    together = await acting.sample([CONTEXTS[0]] * 5, Sampling(1.0, 8), 4)
+    scores = await acting.score([CONTEXTS[0]] * 5, [answer.ids for answer in together])
+    assert gap(as_rows([CONTEXTS[0]] * 5, together), scores) < 1e-5
+    greedy = Sampling(0.0, 8)
+    alone = [(await acting.sample([context], greedy, 1))[0] for context in CONTEXTS]
+    mixed = await acting.sample(REPEATED, greedy, 1)
+    for i, answer in enumerate(mixed):
+        assert answer.ids == alone[i // 3].ids
+        assert answer.logprobs == pytest.approx(alone[i // 3].logprobs, abs=1e-5)
+
+
+async def test_a_small_budget_splits_the_batch_and_loses_nobody():
+    made = model()
+    whole = await policy(made).sample(REPEATED, Sampling(0.0, 8), 1)
+    split = await policy(made, max_tokens_per_microbatch=25).sample(REPEATED, Sampling(0.0, 8), 1)
+    assert [answer.ids for answer in split] == [answer.ids for answer in whole]
+    for one, other in zip(whole, split, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+async def test_tokens_are_drawn_from_the_distribution_that_is_recorded():
+    made, count = model(), 4000
+    context = CONTEXTS[1]
+    answers = await policy(made).sample([context] * count, Sampling(0.7, 1), 5)
+    with torch.inference_mode():
+        expected = (made(torch.tensor([context])).logits[0, -1] / 0.7).softmax(-1)
+    drawn = torch.tensor([answer.ids[0] for answer in answers]).bincount(minlength=VOCABULARY)
+    noise = (expected * (1 - expected) / count).sqrt()
+    assert ((drawn / count - expected).abs() <= 4 * noise + 1e-4).all()
+    for answer in answers:
+        assert answer.logprobs[0] == pytest.approx(float(expected[answer.ids[0]].log()), abs=1e-5)
+
+
+async def test_the_same_seed_gives_the_same_answers_and_another_does_not():
+    acting = policy(model())
+    first = await acting.sample(REPEATED, Sampling(1.0, 8), 1)
+    assert await acting.sample(REPEATED, Sampling(1.0, 8), 1) == first
+    assert await acting.sample(REPEATED, Sampling(1.0, 8), 2) != first
+
+
+async def test_the_programs_own_random_numbers_are_neither_used_nor_moved():
+    acting = policy(model())
+    torch.manual_seed(1)
+    first = await acting.sample(REPEATED, Sampling(1.0, 8), 1)
+    after = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(1), after)
+    torch.manual_seed(99)
+    assert await acting.sample(REPEATED, Sampling(1.0, 8), 1) == first
+
+
+async def test_new_weights_act_at_once():
+    """Nothing of the old ones is remembered, prefill or other."""
+    old, new = model(seed=0), model(seed=1)
+    acting = policy(old)
+    await acting.sample(REPEATED, Sampling(0.0, 8), 1)
+    acting.load(dict(new.named_parameters()), 1)
+    assert acting.version == 1
+    fresh = await policy(new).sample(REPEATED, Sampling(0.0, 8), 1)
+    assert await acting.sample(REPEATED, Sampling(0.0, 8), 1) == fresh
+
+
+async def test_a_policy_is_a_copy_of_its_model():
+    made = model()
+    acting = policy(made)
+    before = await acting.sample(REPEATED, Sampling(0.0, 8), 1)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.zero_()
+    assert await acting.sample(REPEATED, Sampling(0.0, 8), 1) == before
+    assert not any(parameter.requires_grad for parameter in acting.model.parameters())
+
+
+def test_a_later_version_with_the_very_same_weights_is_refused():
+    made = model()
+    acting = policy(made)
+    with pytest.raises(ValueError, match="version 1 of the weights equals version 0 bit by bit"):
+        acting.load(dict(made.named_parameters()), 1)
+    assert acting.version == 0
+    acting.load(dict(made.named_parameters()), 0)  # the same version again is fine
+    changed = {name: tensor.clone() for name, tensor in made.named_parameters()}
+    changed["model.norm.weight"][0] += 1e-6
+    acting.load(changed, 1)
+    assert acting.version == 1
+
+
+async def test_contexts_that_cannot_be_answered_are_refused():
+    acting = policy(model())
+    with pytest.raises(ValueError, match="no tokens"):
+        await acting.sample([(1,), ()], Sampling(1.0, 8), 1)
+    with pytest.raises(ValueError, match=r"121 tokens .* up to 8 .* 128 positions"):
+        await acting.sample([(1,) * 121], Sampling(1.0, 8), 1)
+    (answer,) = await acting.sample([(1,) * 120], Sampling(1.0, 8), 1)
+    assert answer.ids
+
+
+async def test_padding_with_a_stop_token_is_harmless():
+    """Its padding token is a stop token, and contexts are full of them."""
+    acting: TransformersPolicy = policy(model())
+    assert acting.pad in STOP
+    contexts = [(3, 5, 3, 1), (3,), (1, 2, 3, 4, 5, 3)]
+    answers = await acting.sample(contexts, Sampling(1.0, 8), 1)
+    assert (
+        gap(as_rows(contexts, answers), await acting.score(contexts, [a.ids for a in answers]))
+        < 1e-5
+    )

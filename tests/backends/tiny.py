@@ -1,0 +1,90 @@
+"""Models with fresh weights, of three kinds, and small rows for them."""
+
+import random
+
+import torch
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from retrograde.backends.learner import TransformersLearner
+from retrograde.backends.sampler import TransformersPolicy
+from retrograde.data.rows import Row
+from retrograde.schedules.update import Update
+
+VOCABULARY = 24
+STOP = frozenset({3, 5})
+SIZE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 24,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 128,
+}
+KINDS = ("qwen3", "llama", "smollm")
+
+
+def model(kind="qwen3", *, attention="sdpa", dtype=torch.float32, seed=0) -> PreTrainedModel:
+    """A model that is far from uniform, so that every token it sees matters."""
+    if kind == "qwen3":
+        config = Qwen3Config(
+            **SIZE, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+            tie_word_embeddings=False,
+        )  # fmt: skip
+    elif kind == "llama":
+        config = LlamaConfig(**SIZE, num_attention_heads=4, num_key_value_heads=4)
+    else:  # like SmolLM2: three query heads on one key head, tied embeddings, many positions
+        config = LlamaConfig(
+            **SIZE, num_attention_heads=3, num_key_value_heads=1, tie_word_embeddings=True,
+            rope_parameters={"rope_type": "default", "rope_theta": 100000.0},
+        )  # fmt: skip
+    config._attn_implementation = attention
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = (Qwen3ForCausalLM if kind == "qwen3" else LlamaForCausalLM)(config)
+        for parameter in made.parameters():
+            if parameter.dim() == 2:
+                torch.nn.init.normal_(parameter, std=0.25)
+    assert made.config._attn_implementation == attention
+    return made.to(dtype).eval()
+
+
+def sequences(count, *, seed=0, longest=14):
+    """Contexts and answers of unequal lengths; stop ids are among their tokens."""
+    chance = random.Random(seed)
+
+    def tokens(low, high):
+        return tuple(chance.randrange(VOCABULARY) for _ in range(chance.randint(low, high)))
+
+    return [tokens(1, longest) for _ in range(count)], [tokens(1, 6) for _ in range(count)]
+
+
+def rows(count, *, seed=0, advantages=(1.0, -0.5, 0.25)) -> list[Row]:
+    """Rows of an update that is a little off policy."""
+    contexts, actions = sequences(count, seed=seed)
+    chance = random.Random(seed + 1)
+    return [
+        Row(
+            contexts[i],
+            actions[i],
+            tuple(-3.0 + chance.uniform(-0.3, 0.3) for _ in actions[i]),
+            advantages[i % len(advantages)],
+            i % 3,
+            i // 4,
+            (0, i // 4, i, i),
+        )
+        for i in range(count)
+    ]
+
+
+def learner(made, *, update=None, **options) -> TransformersLearner:
+    update = update or Update(learning_rate=1e-2, warmup_steps=0)
+    return TransformersLearner(made, update, **({"pad": 0} | options))
+
+
+def policy(made, **options) -> TransformersPolicy:
+    return TransformersPolicy(made, STOP, **options)
