@@ -28,6 +28,8 @@ from retrograde.policies.protocol import Ids
 from retrograde.rendering.history import Renderer
 
 TOKENIZER = files("retrograde.rendering") / "chat"
+MARK = "retrograde_warm_start"
+"""Key of a model's config under which it is said how it was made; checkpoints keep it."""
 Progress = Callable[[str, float], None]
 """Told what is being done and how much of it is done, 0 to 1."""
 
@@ -99,7 +101,6 @@ def embedded_directory(environment: Environment, progress: Progress) -> Path:
     with tempfile.TemporaryDirectory(dir=place.parent) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
-        (Path(unfinished) / "warm_start.json").write_text(json.dumps(asdict(settings), indent=1))
         if place.exists():  # left without a config by an interrupted run of an older version
             shutil.rmtree(place)
         Path(unfinished).chmod(0o755)
@@ -161,6 +162,7 @@ def warm_started(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         progress(f"warm start on {environment.name}", (step + 1) / settings.steps)
+    model.config.update({MARK: {"environment": environment.name} | asdict(settings)})
     return model.eval(), tokenizer
 
 

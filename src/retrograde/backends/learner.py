@@ -111,7 +111,8 @@ class TransformersLearner:
         # A ratio over rollouts needs all of a rollout's tokens at hand, so nothing is split.
         budget = self.max_tokens if loss.ratio is not Level.ROLLOUT else 1 << 60
         lengths = [len(context) + len(action) for context, action in sequences]
-        total = {"loss": 0.0, "tokens": 0.0, "clipped": 0.0, "ratio": 0.0, "nats": 0.0}
+        names = ("loss", "tokens", "clipped", "ratio", "log_ratio", "nats")
+        total: dict[str, float] = dict.fromkeys(names, 0.0)
         error = 0.0
         for part in microbatches(lengths, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
@@ -136,8 +137,10 @@ class TransformersLearner:
             "clip_ratio": total["clipped"] / count,
             "ratio/mean": total["ratio"] / count if total["tokens"] else 1.0,
             "ratio/error_max": error,
+            "ratio/abs_log_mean": total["log_ratio"] / count,
             "surprise": total["nats"] / count,
             "rows": float(len(rows)),
+            "rows/zero_advantage": 1.0 - sum(row.advantage != 0 for row in rows) / len(rows),
             "rows/informative": float(sum(row.advantage != 0 for row in rows)),
             "rows/run": float(len(sequences)),
             "tokens/trained": float(sum(len(action) for _, action in sequences)),

@@ -1,6 +1,7 @@
 """From what `--model` says to a model, a tokenizer, and how to run them."""
 
 import difflib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from transformers import (
 )
 
 from retrograde.backends.chat import TransformersChat
-from retrograde.backends.embedded import Progress, embedded_directory
+from retrograde.backends.embedded import MARK, Progress, embedded_directory
 from retrograde.backends.smollm2 import smollm2_directory
 from retrograde.environments.protocol import Environment
 
@@ -32,13 +33,16 @@ class Recommended:
     eval_episodes: int
     max_env_steps: int | None
     """Length of a run that sets neither steps nor this; None for 10 iterations."""
+    threads: int | None
+    """Threads of one operation; None for all cores. A very small model gains nothing from a
+    second one, and with one its numbers are the same on every machine with this processor."""
     token_factor: int
     """Tokens an answer may take, as a multiple of the environment's `max_new_tokens`, which
     counts words and thinks of a policy that was shown how to answer."""
 
 
-EMBEDDED = Recommended(5e-4, 32, 256, 40_000, 1)
-PRETRAINED = Recommended(1e-6, 2, 8, None, 3)
+EMBEDDED = Recommended(5e-4, 32, 256, 40_000, 1, 1)
+PRETRAINED = Recommended(1e-6, 2, 8, None, None, 3)
 """For a model that takes seconds to say a sentence on a CPU; a GPU wants more prompts."""
 
 MODELS: dict[str, tuple[str, Recommended]] = {
@@ -80,6 +84,7 @@ def model_directory(
         ValueError: there is no such model.
     """
     if name == "embedded":
+        torch.set_num_threads(EMBEDDED.threads or torch.get_num_threads())
         return str(embedded_directory(environment, progress)), EMBEDDED
     if name == "smollm2-135m":
         return str(smollm2_directory(progress)), PRETRAINED
@@ -87,7 +92,8 @@ def model_directory(
     if path.is_dir():
         if not (path / "config.json").exists():
             raise ValueError(f"{name} is a directory, but holds no config.json: no model is in it")
-        return name, EMBEDDED if (path / "warm_start.json").exists() else PRETRAINED
+        is_embedded = MARK in json.loads((path / "config.json").read_text())
+        return name, EMBEDDED if is_embedded else PRETRAINED
     near = difflib.get_close_matches(name, MODELS, n=2, cutoff=0.5)
     if near or "/" not in name or path.is_absolute() or name.startswith("."):
         hint = f"did you mean {' or '.join(near)}? " if near else ""
@@ -105,6 +111,8 @@ def load_model(source: str, recommended: Recommended) -> LoadedModel:
         ValueError: no tokenizer, one without a chat template, or one with more tokens than
             the model has embeddings.
     """
+    if recommended.threads is not None:
+        torch.set_num_threads(recommended.threads)
     config = _loaded(AutoConfig.from_pretrained, source, "model configuration")
     tokenizer = _loaded(AutoTokenizer.from_pretrained, source, "tokenizer")
     # Where there are no files, transformers makes up a tokenizer that knows no words.

@@ -107,5 +107,6 @@ class PolicyLoss:
                 "tokens": float(len(logp_T)),
                 "clipped": float(inactive_T.sum()),
                 "ratio": float(ratio_T.sum()),
+                "log_ratio": float(ratio_T.log().abs().sum()),
                 "ratio_error": float((ratio_T - 1).abs().max()) if len(ratio_T) else 0.0,
             }

@@ -15,7 +15,7 @@ from retrograde.trainer.run import State
 
 Show = Callable[[State, str, Mapping[str, float] | None], None]
 """Told what is going on, and the figures of an iteration once it is over."""
-PEAKS = ("ratio/error_max", "sampling/logp_difference/max", "grad_norm_max")
+PEAKS = ("ratio/error_max", "first_minibatch/ratio/error_max", "sampling/logp_difference/max")
 """Figures of which an iteration keeps the largest, not the mean."""
 
 
@@ -47,7 +47,9 @@ class DiskJournal:
             lines = self.metrics.read_text().splitlines()
             # A run resumed at step 0 evaluates again before its first iteration.
             last = state.step or -1
-            kept = [line for line in lines if json.loads(line)["step"] <= last]
+            # A line that a kill cut off has no end, and its iteration no checkpoint.
+            whole = [line for line in lines if line.endswith("}")]
+            kept = [line for line in whole if json.loads(line)["step"] <= last]
             self.metrics.write_text("".join(line + "\n" for line in kept))
 
     def doing(self, what: str) -> None:
@@ -109,11 +111,13 @@ def _of_groups(groups: Sequence[Group]) -> dict[str, float]:
         return {}
     returns = valid_returns(groups)
     turns = [len(tree.trunk) for group in groups for tree in group.trees]
-    flat = sum(len(set(valid_returns([group]))) <= 1 for group in groups)
-    return {
+    line: dict[str, float] = {}
+    if any(len(group.trees) > 1 for group in groups):  # a group of one trunk has no spread
+        flat = sum(len(set(valid_returns([group]))) <= 1 for group in groups)
+        line["frac_reward_zero_std"] = flat / len(groups)
+    return line | {
         "reward/mean": fmean(returns) if returns else 0.0,
         "reward/std": pstdev(returns) if returns else 0.0,
-        "frac_reward_zero_std": flat / len(groups),
         "num_turns/mean": fmean(turns),
         "rollouts/grown": float(sum(rollouts_grown(group) for group in groups)),
     }

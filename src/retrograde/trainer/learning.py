@@ -28,9 +28,14 @@ async def learn(
         journal.count("update/skipped")
         return set()
     journal.doing("learning")
-    for minibatch in update.batches(batch, derived(seed, state.version)):
-        journal.add(learner.step(minibatch, algorithm.loss))
+    for i, minibatch in enumerate(update.batches(batch, derived(seed, state.version))):
+        metrics = learner.step(minibatch, algorithm.loss)
+        journal.add(metrics)
         journal.count("update/steps")
+        journal.count("rows/trained", metrics["rows/run"])
+        if i == 0:
+            first = ("ratio/error_max", "ratio/abs_log_mean")
+            journal.add({f"first_minibatch/{name}": metrics[name] for name in first})
     state.version += 1
     await ports.actors.load(learner.weights(), state.version)
     return {row.turn for row in batch}
