@@ -27,6 +27,19 @@ METHODS = {
     "rtpo": ("--algorithm", "rtpo"),
     "rtpo_plus": ("--algorithm", "rtpo_plus"),
 }
+INTRODUCTION = """\
+Written by `scripts/results_tables.py`, which repeats every run. Success is the share of 256
+held-out tasks solved at temperature 1 (standard error of one run: 1.5 to 3 points); ranges are
+over seeds 0, 1 and 2, which share one warm start. Learning rate 5e-4 and everything else at its
+default, for every method."""
+LEGEND = """\
+*Area*: mean of the evaluations after the start. *Ratio*: of trained to sampled probability at the
+first minibatch of an update, before any step on it; the largest error is over the whole run, the
+mean log-ratio over its first iteration. *Rows run*: distinct (context, action) pairs that went
+through a forward and backward pass."""
+DRIFT = """\
+Drift of turns that an update did not train: mean absolute change of an action's log-probability,
+in nats a phase."""
 Lines = list[dict[str, Any]]
 
 
@@ -143,10 +156,7 @@ def page(runs: Path, commentary: str) -> str:
         [
             "# Results",
             "",
-            "Written by `scripts/results_tables.py`, which repeats every run. Success is the share "
-            "of 256 held-out tasks solved at temperature 1 (standard error of one run: 1.5 to 3 "
-            "points); ranges are over seeds 0, 1 and 2, which share one warm start. Learning rate "
-            "5e-4 and everything else at its default, for every method.",
+            INTRODUCTION,
             "",
             "## RTPO on `hop` (3 hops), the quick start",
             "",
@@ -156,13 +166,9 @@ def page(runs: Path, commentary: str) -> str:
             "",
             *hop5_table(runs),
             "",
-            "*Area*: mean of the evaluations after the start. *Ratio*: of trained to sampled "
-            "probability at the first minibatch of an update, before any step on it; the largest "
-            "error is over the whole run, the mean log-ratio over its first iteration. *Rows run*: "
-            "distinct (context, action) pairs that went through a forward and backward pass.",
+            LEGEND,
             "",
-            "Drift of turns an update did not train (mean absolute change of an action's "
-            "log-probability, nats a phase):",
+            DRIFT,
             "",
             *drift_table(runs),
             "",
@@ -172,10 +178,17 @@ def page(runs: Path, commentary: str) -> str:
             "",
             commentary.strip(),
             "",
-            f"Machine: {platform.machine()}, {os.cpu_count()} cores, one thread a run, two runs at "
-            f"a time; Python {platform.python_version()}.",
+            machine(),
             "",
         ]
+    )
+
+
+def machine() -> str:
+    """What it was measured on."""
+    return (
+        f"Machine: {platform.machine()}, {os.cpu_count()} cores, one thread a run; "
+        f"Python {platform.python_version()}."
     )
 
 

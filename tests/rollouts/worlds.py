@@ -132,9 +132,9 @@ class SpyPolicy:
         return Counter((context, answer.ids) for call in self.calls for context, answer in call)
 
 
-def grower(environment, policy, *, max_new_tokens=12, turn_seconds=5.0) -> Grower:
+def grower(environment, policy, *, max_new_tokens=12, turn_seconds=5.0, temperature=1.0) -> Grower:
     renderer = Renderer(chat(), environment.context)
-    sampling = Sampling(1.0, max_new_tokens)
+    sampling = Sampling(temperature, max_new_tokens)
     return Grower(environment, renderer, policy, sampling, turn_seconds=turn_seconds)
 
 

@@ -299,16 +299,18 @@ class Worlds(NamedTuple):
 
 
 def many_worlds(count: int, shape: tuple[int, int, int] = (3, 4, 3), seed: int = 0) -> Worlds:
-    """Worlds drawn at random: transitions from a flat Dirichlet, rewards uniform."""
+    """Worlds drawn at random: transitions from a flat Dirichlet, uniform rewards at the end."""
     rng = torch.Generator().manual_seed(seed)
     num_turns, num_states, num_actions = shape
     full = (count, num_turns, num_states, num_actions)
     moves = -torch.rand(*full, num_states, generator=rng, dtype=torch.float64).log()
     start = -torch.rand(count, num_states, generator=rng, dtype=torch.float64).log()
+    reward = torch.rand(full, generator=rng, dtype=torch.float64)
+    reward[:, :-1] = 0.0
     return Worlds(
         start / start.sum(-1, keepdim=True),
         moves / moves.sum(-1, keepdim=True),
-        torch.rand(full, generator=rng, dtype=torch.float64),
+        reward,
     )
 
 

@@ -73,7 +73,7 @@ class TransformersLearner:
         Raises:
             FloatingPointError: the gradient is not finite; the weights are left as they were.
         """
-        tokens = ActionTokens.of(rows)
+        tokens = ActionTokens.of(rows).to(self.model.device)
         if loss.kl:
             reference_logp = torch.cat(self._score(rows, self._reference_model()))
             tokens = replace(tokens, reference_logp=reference_logp)

@@ -1,7 +1,6 @@
 """From what `--model` says to a model, a tokenizer, and how to run them."""
 
 import difflib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +91,7 @@ def model_directory(
     if path.is_dir():
         if not (path / "config.json").exists():
             raise ValueError(f"{name} is a directory, but holds no config.json: no model is in it")
-        is_embedded = MARK in json.loads((path / "config.json").read_text())
+        is_embedded = f'"{MARK}"' in (path / "config.json").read_text()
         return name, EMBEDDED if is_embedded else PRETRAINED
     near = difflib.get_close_matches(name, MODELS, n=2, cutoff=0.5)
     if near or "/" not in name or path.is_absolute() or name.startswith("."):
@@ -105,7 +104,7 @@ def model_directory(
 
 
 def load_model(source: str, recommended: Recommended) -> LoadedModel:
-    """Load a model and its tokenizer, in float32.
+    """Load a model and its tokenizer, in float32, onto a GPU if there is one.
 
     Raises:
         ValueError: no tokenizer, one without a chat template, or one with more tokens than
@@ -123,7 +122,10 @@ def load_model(source: str, recommended: Recommended) -> LoadedModel:
             f"{source}: the tokenizer has {len(tokenizer)} tokens and the model embeds "
             f"{config.get_text_config().vocab_size}; they do not belong together"
         )
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
+    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    if torch.cuda.is_available():
+        model.cuda()
+    model.eval()
     chat = TransformersChat(tokenizer, model.generation_config.eos_token_id)
     return LoadedModel(model, tokenizer, chat, recommended)
 

@@ -18,6 +18,7 @@ from retrograde.cli.settings import parse_environment
 from retrograde.environments.protocol import Environment
 from retrograde.rendering.history import Renderer
 from retrograde.trainer.evaluation import evaluate
+from retrograde.trainer.manifest import read_manifest
 from retrograde.trainer.run import Run
 
 
@@ -26,22 +27,28 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     asked, rest = _parser().parse_known_args(list(arguments))
     if asked.episodes is not None and asked.episodes < 1:
         raise ValueError(f"--episodes: at least 1 is needed, got {asked.episodes}")
-    rest = [*_recorded(Path(asked.checkpoint), asked.environment), *rest]
-    environment = parse_environment(asked.environment, rest, "retrograde evaluate")
+    recorded, run = _recorded(Path(asked.checkpoint), asked.environment)
+    environment = parse_environment(asked.environment, [*recorded, *rest], "retrograde evaluate")
     with Panel("evaluate", Run(), quiet=asked.json) as panel:
         source, recommended = model_directory(asked.checkpoint, environment, panel.progress)
-    return partial(_evaluated, asked, environment, load_model(source, recommended))
+    return partial(_evaluated, asked, environment, load_model(source, recommended), run)
 
 
-def _evaluated(asked: argparse.Namespace, environment: Environment, loaded: LoadedModel) -> int:
-    recommended = loaded.recommended
+def _evaluated(
+    asked: argparse.Namespace, environment: Environment, loaded: LoadedModel, run: Run
+) -> int:
+    recommended, budget = loaded.recommended, run.max_tokens_per_microbatch
     metrics = asyncio.run(
         evaluate(
             environment,
             Renderer(loaded.chat, environment.context),
-            TransformersPolicy(loaded.model, loaded.chat.stop_ids),
-            episodes=asked.episodes or recommended.eval_episodes,
+            # How a batch is divided decides which of the generator's numbers an answer gets.
+            TransformersPolicy(
+                loaded.model, loaded.chat.stop_ids, max_tokens_per_microbatch=budget
+            ),
+            episodes=asked.episodes or run.eval_episodes or recommended.eval_episodes,
             max_new_tokens=environment.max_new_tokens * recommended.token_factor,
+            turn_seconds=run.turn_seconds,
         )
     )
     if asked.json:
@@ -56,21 +63,21 @@ def _evaluated(asked: argparse.Namespace, environment: Environment, loaded: Load
     return 0
 
 
-def _recorded(checkpoint: Path, name: str) -> list[str]:
-    """The environment options of the run a checkpoint is of, so that they need not be repeated."""
-    manifest = checkpoint.parent.parent / "manifest.json"
-    if not manifest.exists():
-        return []
-    settings = json.loads(manifest.read_text())["settings"]
+def _recorded(checkpoint: Path, name: str) -> tuple[list[str], Run]:
+    """The environment options and the settings of the run that a checkpoint is of."""
+    folder = checkpoint.parent.parent
+    if not (folder / "manifest.json").exists():
+        return [], Run()
+    settings = read_manifest(folder)["settings"]
     if settings["environment"] != name:
-        return []
+        return [], Run()
     words: list[str] = []
     for option, value in settings["environment_settings"].items():
         if isinstance(value, bool):
             words.append(f"--environment.{'' if value else 'no-'}{option.replace('_', '-')}")
         elif value is not None:
             words += [f"--environment.{option.replace('_', '-')}", str(value)]
-    return words
+    return words, Run(**settings["run"])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("checkpoint", help="a directory, a registered name, or a hub id")
     parser.add_argument("--environment", required=True, help="what to play")
-    parser.add_argument("--episodes", type=int, help="held-out tasks (default: the model's)")
+    parser.add_argument(
+        "--episodes", type=int, help="held-out tasks (default: the run's, or the model's)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser

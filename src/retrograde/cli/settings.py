@@ -98,6 +98,11 @@ def parse_train(arguments: Sequence[str]) -> Settings:
     )
 
 
+def named_out(arguments: Sequence[str]) -> Path | None:
+    """What `--out` says, the other words left unread."""
+    return _names().parse_known_args(list(arguments))[0].out
+
+
 def _names() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, prog="retrograde train")
     parser.add_argument("--algorithm", default="rtpo")

@@ -1,6 +1,7 @@
 """`retrograde train`: put the parts together and run the loop."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from retrograde.backends.learner import TransformersLearner
 from retrograde.backends.models import LoadedModel, Recommended, load_model, model_directory
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
-from retrograde.cli.settings import Settings, environment_settings, parse_train
+from retrograde.cli.settings import Settings, environment_settings, named_out, parse_train
 from retrograde.data.seeds import derived
 from retrograde.policies.protocol import Sampling
 from retrograde.rendering.history import Renderer
@@ -56,10 +57,13 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     """
     settings = _settings(arguments)
     _check_out(settings)
+    wanted, stored = settings.model_name, {}
+    if settings.resume:
+        stored = read_manifest(settings.out)["settings"]
+        check_same({name: stored.get(name) for name in settings.names}, settings.names)
+        wanted = str(_latest(settings.out))
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-        source, recommended = model_directory(
-            settings.model_name, settings.environment, panel.progress
-        )
+        source, recommended = model_directory(wanted, settings.environment, panel.progress)
     settings = _resolved(settings, recommended)
     record = settings_of(
         settings.names,
@@ -69,8 +73,7 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     )
     state, optimizer = State(), None
     if settings.resume:
-        check_same(read_manifest(settings.out)["settings"], record)
-        source = str(_latest(settings.out))
+        check_same(stored, record)
         state, optimizer = load_state(Path(source))
     parts = _parts(settings, load_model(source, recommended))
     if optimizer is not None:
@@ -96,8 +99,9 @@ def _title(settings: Settings) -> str:
 def _settings(arguments: Sequence[str]) -> Settings:
     """What was asked for; a resumed run repeats its own words first."""
     if "--resume" in arguments and not {"-h", "--help"} & set(arguments):
-        asked = parse_train(arguments)
-        words = read_manifest(asked.out)["arguments"]
+        # Options that belong to the run's own algorithm mean nothing before that is known.
+        out = named_out(arguments) or parse_train(arguments).out
+        words = read_manifest(out)["arguments"]
         return parse_train([*words, *arguments])
     return parse_train(arguments)
 
@@ -213,14 +217,15 @@ def _tasks(run: Run, settings: Settings) -> Callable[[int], Sequence[str]]:
 
 
 def _summary(settings: Settings, panel: Panel) -> None:
-    last = panel.last
+    lines = [json.loads(line) for line in (settings.out / "metrics.jsonl").open()]
+    first, *_, last = [line for line in [lines[0], *lines] if "eval/success" in line]
     final = checkpoints(settings.out / "checkpoints")[-1]
     table = Table(title=panel.title, title_justify="left")
     table.add_column("held-out success")
     table.add_column("start", justify="right")
     table.add_column("end", justify="right")
     for name, key in (("temperature 1", "eval/success"), ("greedy", "eval/success_greedy")):
-        table.add_row(name, f"{panel.first[key]:.3f}", f"{last[key]:.3f}")
+        table.add_row(name, f"{first[key]:.3f}", f"{last[key]:.3f}")
     console = Console(file=sys.stdout)
     console.print(table)
     console.print(

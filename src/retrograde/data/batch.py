@@ -45,6 +45,18 @@ class ActionTokens:
             num_rollouts=len(numbers),
         )
 
+    def to(self, device: torch.device) -> "ActionTokens":
+        """The same tokens on a device."""
+        reference = self.reference_logp
+        return replace(
+            self,
+            behaviour_logp=self.behaviour_logp.to(device),
+            advantage=self.advantage.to(device),
+            turn=self.turn.to(device),
+            rollout=self.rollout.to(device),
+            reference_logp=None if reference is None else reference.to(device),
+        )
+
     def at(self, kept_T: Tensor) -> "ActionTokens":
         """Some of the tokens, by index or by mask; they keep their turn and rollout numbers."""
         reference = self.reference_logp

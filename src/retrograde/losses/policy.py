@@ -65,7 +65,9 @@ class PolicyLoss:
     def weights(self, tokens: ActionTokens) -> Float64[Tensor, " T"]:
         """Each token's share of the loss. Taken once over a whole update, before it is split."""
         if self.mean is Mean.TOKEN:
-            return equal_shares(torch.arange(len(tokens.turn)), len(tokens.turn))
+            return equal_shares(
+                torch.arange(len(tokens.turn), device=tokens.turn.device), len(tokens.turn)
+            )
         if self.mean is Mean.TURN:
             return equal_shares(tokens.turn, tokens.num_turns)
         if self.mean is Mean.SUM:

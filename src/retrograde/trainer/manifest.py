@@ -57,7 +57,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text())
     except ValueError as cause:
-        raise ValueError(f"{path} is damaged, so the run cannot be resumed: {cause}") from cause
+        raise ValueError(f"{path} is damaged: {cause}") from cause
     if not (isinstance(record, dict) and {"settings", "arguments"} <= record.keys()):
         raise ValueError(f"{path} is damaged: it names no settings and arguments of a run")
     return cast("dict[str, Any]", record)

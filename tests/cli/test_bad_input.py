@@ -1,0 +1,235 @@
+"""Bad input: a clear error before any work, exit code 2, and nothing written or overwritten."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from retrograde.backends.embedded import embedded_tokenizer, new_model
+from retrograde.cli import settings
+from retrograde.environments import registry
+from retrograde.environments.hop import Hop
+from retrograde.environments.protocol import Forking
+
+
+class Unforkable(Hop):
+    """hop, if it could not be forked."""
+
+    name = "unforkable"
+    forking = Forking.NONE
+
+
+@pytest.fixture
+def unforkable(monkeypatch):
+    worlds = {**registry.ENVIRONMENTS, "unforkable": Unforkable}
+    monkeypatch.setattr(registry, "ENVIRONMENTS", worlds)
+    monkeypatch.setattr(settings, "ENVIRONMENTS", worlds)
+
+
+def everything(place: Path) -> dict[str, bytes]:
+    """Every file near the command, and what is in it."""
+    files = {}
+    for root, folders, names in os.walk(place.parent):
+        files |= {str(Path(root, name)): Path(root, name).read_bytes() for name in names}
+        files |= {str(Path(root, name)): b"" for name in folders}
+    return files
+
+
+@pytest.fixture
+def refused(retrograde, place):
+    def check(*words, saying):
+        before = everything(place)
+        said = retrograde(*words)
+        assert said.code == 2, said
+        assert said.out == ""
+        assert "Traceback" not in said.err
+        plain = " ".join(said.err.replace("│", " ").split())
+        for expected in [saying] if isinstance(saying, str) else saying:
+            assert expected in plain
+        assert everything(place) == before
+        return plain
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("words", "saying"),
+    [
+        ("--algorithm rtop", ["no algorithm is named 'rtop'", "did you mean rtpo"]),
+        ("--algorithm gpro", ["did you mean grpo"]),
+        ("--algorithm xyz", ["known: grpo, grpo_flat, rtpo, rtpo_plus"]),
+        ("--environment hpo", ["no environment is named 'hpo'", "did you mean hop"]),
+        ("--environment xyz", ["known: hop, lake"]),
+        ("--model embeded", ["no model 'embeded'", "did you mean embedded"]),
+        ("--model ./nowhere", ["no model './nowhere'"]),
+        ("--algorithm.siblings 1", ["siblings: at least 2 are needed", "got 1"]),
+        ("--algorithm.siblings 0", ["siblings: at least 2 are needed", "got 0"]),
+        ("--environment.hops 0", ["hops", "got 0", "needed 1 to"]),
+        ("--environment lake --environment.turns 0", ["turns", "got 0"]),
+        ("--steps -1", ["steps: at least 0 is needed, got -1"]),
+        ("--prompts 0", ["prompts: at least 1 is needed, got 0"]),
+        ("--eval-episodes 0", ["eval_episodes: at least 1"]),
+        ("--temperature 0", ["temperature: a number above 0"]),
+        ("--algorithm.clip 0", ["clip bounds: low in (0, 1]", "low=0.0"]),
+        ("--algorithm.clip -0.2", ["clip bounds"]),
+        ("--algorithm.kl -1", ["kl: a coefficient of at least 0 is needed, got -1"]),
+        ("--algorithm.learning-rate 0", ["learning_rate: above 0 is needed, got 0"]),
+        ("--algorithm.learning-rate nan", ["learning_rate: above 0 is needed, got nan"]),
+        ("--algorithm grpo --algorithm.rollouts 0", ["rollouts: at least 1 a task"]),
+        (
+            "--algorithm.max-rollouts 1 --algorithm.trunks 2",
+            ["max_rollouts: at least the 2 trunks"],
+        ),
+        ("--steps many", ["steps", "many"]),
+        ("--algorithm.sibling 3", ["--algorithm.sibling", "--algorithm.siblings"]),
+        ("--algorithm grpo --algorithm.siblings 3", ["--algorithm.siblings"]),
+        ("--environment.turns 3", ["--environment.turns"]),
+        ("--no-such-thing", ["--no-such-thing"]),
+        ("surplus", ["surplus"]),
+        ("--resume", ["holds no manifest.json"]),
+        ("--resume --out nowhere", ["nowhere holds no manifest.json"]),
+    ],
+)
+def test_what_train_cannot_do_is_refused(refused, words, saying):
+    refused("train", *words.split(), saying=saying)
+
+
+def test_a_method_that_forks_refuses_a_world_that_does_not(refused, unforkable, stranger):
+    for method in ("rtpo", "rtpo_plus"):
+        refused(
+            "train", "--environment", "unforkable", "--algorithm", method, "--model", stranger,
+            saying=["unforkable", "neither fork nor replay", "do not fork: grpo, grpo_flat"],
+        )  # fmt: skip
+
+
+def test_a_method_that_does_not_fork_takes_it(retrograde, unforkable, stranger):
+    said = retrograde(
+        "train", "--environment", "unforkable", "--algorithm", "grpo", "--model", stranger,
+        "--steps", "0", "--eval-episodes", "1", "--out", "run",
+    )  # fmt: skip
+    assert said.code == 0
+
+
+def test_a_model_without_tokenizer_is_refused(refused, place):
+    new_model(100, 0).save_pretrained(place / "bare")
+    refused("train", "--model", "bare", "--out", "run", saying=["bare", "tokenizer"])
+    refused("evaluate", "bare", "--environment", "hop", saying=["bare", "tokenizer"])
+
+
+def test_a_model_of_another_vocabulary_is_refused(refused, place):
+    new_model(40, 0).save_pretrained(place / "other")
+    embedded_tokenizer().save_pretrained(place / "other")
+    saying = ["other: the tokenizer has", "the model embeds 40"]
+    refused("train", "--model", "other", "--out", "run", saying=saying)
+
+
+def test_a_directory_without_a_model_is_refused(refused, place):
+    (place / "empty").mkdir()
+    refused("train", "--model", "empty", saying=["empty", "no config.json"])
+    (place / "empty" / "config.json").write_text("{")
+    refused("train", "--model", "empty", saying="empty")
+
+
+def test_an_output_directory_in_use_is_refused(refused, place, stranger):
+    (place / "used").mkdir()
+    (place / "used" / "thesis.txt").write_text("years of work")
+    saying = ["--out used is not empty", "--resume"]
+    refused("train", "--model", stranger, "--out", "used", saying=saying)
+
+
+def test_an_output_directory_that_cannot_be_is_refused(refused, place, stranger):
+    (place / "file").write_text("")
+    for out in ("file", "file/run", "file/a/b"):
+        saying = [f"--out {out}", "a directory is needed", "is a file"]
+        refused("train", "--model", stranger, "--out", out, saying=saying)
+
+
+def test_an_output_directory_that_cannot_be_written_is_refused(
+    refused, place, stranger, monkeypatch
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != place)
+    refused("train", "--model", stranger, "--out", "run", saying=["--out run", "cannot be written"])
+
+
+def test_a_damaged_manifest_is_refused_by_name(refused, place):
+    (place / "run").mkdir()
+    (place / "run" / "manifest.json").write_text('{"settings": {"algo')
+    saying = "run/manifest.json is damaged"
+    refused("train", "--resume", "--out", "run", saying=saying)
+
+
+def test_a_run_without_checkpoint_is_refused(retrograde, refused, place, stranger):
+    words = ["--model", stranger, "--steps", "0", "--eval-episodes", "1", "--out", "run"]
+    assert retrograde("train", *words).code == 0
+    for path in (place / "run" / "checkpoints").iterdir():
+        path.rename(place / "run" / "checkpoints" / f".{path.name}.unfinished")
+    refused("train", "--resume", "--out", "run", saying="run holds no checkpoint to resume from")
+
+
+@pytest.fixture
+def finished(retrograde, stranger):
+    words = ["--model", stranger, "--prompts", "1", "--eval-episodes", "1", "--steps", "1"]
+    words += ["--algorithm", "grpo", "--algorithm.rollouts", "2", "--out", "run", "--quiet"]
+    assert retrograde("train", *words).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "saying"),
+    [
+        ("--seed 1", "run.seed: the run has 0, asked for is 1"),
+        ("--prompts 2", "run.prompts: the run has 1, asked for is 2"),
+        ("--algorithm.clip 0.3", "algorithm_settings.loss.clip_high: the run has 0.2"),
+        ("--algorithm.rollouts 4", "algorithm_settings.grow.rollouts: the run has 2"),
+        ("--environment.hops 2", "environment_settings.hops: the run has 3, asked for is 2"),
+        ("--environment lake", "environment: the run has 'hop', asked for is 'lake'"),
+        ("--model embedded", "model: the run has"),
+    ],
+)
+def test_a_resumption_with_other_settings_is_refused(finished, refused, words, saying):
+    refused("train", "--resume", "--out", "run", *words.split(), saying=[saying, "may change"])
+
+
+def test_a_resumption_with_another_method_is_refused(finished, refused):
+    refused("train", "--resume", "--out", "run", "--algorithm", "grpo_flat", saying="grpo_flat")
+
+
+def test_a_finished_run_can_be_made_longer_and_nothing_else(finished, retrograde, place):
+    metrics = place / "run" / "metrics.jsonl"
+    before = metrics.read_text()
+    assert retrograde("train", "--resume", "--out", "run", "--quiet").code == 0
+    assert metrics.read_text() == before
+    assert retrograde("train", "--resume", "--out", "run", "--steps", "3", "--quiet").code == 0
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert [line["step"] for line in lines] == [0, 1, 2, 3]
+    assert metrics.read_text().startswith(before)
+
+
+@pytest.mark.parametrize(
+    ("words", "saying"),
+    [
+        ("", "usage: retrograde COMMAND"),
+        ("trian", "no command 'trian'; known: train, evaluate, list"),
+        ("evaluate", "checkpoint"),
+        ("evaluate embedded", "--environment"),
+        ("evaluate embeded --environment hop", "did you mean embedded"),
+        ("evaluate nowhere --environment hop", "no model 'nowhere'"),
+        ("evaluate embedded --environment hpo", "did you mean hop"),
+        ("evaluate embedded --environment hop --episodes 0", "--episodes: at least 1"),
+        ("evaluate embedded --environment hop --environment.hops 9", "hops: got 9"),
+        ("list", "what"),
+        ("list everything", "everything"),
+    ],
+)
+def test_what_other_commands_cannot_do_is_refused(retrograde, place, words, saying):
+    before = everything(place)
+    said = retrograde(*words.split())
+    assert said.code == 2
+    assert saying in said.err + said.out
+    assert everything(place) == before
+
+
+def test_a_checkpoint_whose_run_has_a_damaged_manifest_is_refused(finished, refused, place):
+    (place / "run" / "manifest.json").write_text("{")
+    words = ["run/checkpoints/step-000001", "--environment", "hop", "--json"]
+    refused("evaluate", *words, saying="run/manifest.json is damaged")
