@@ -1,5 +1,7 @@
+import contextlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -32,6 +34,12 @@ def place(tmp_path, monkeypatch):
     here.mkdir()
     monkeypatch.chdir(here)
     return here
+
+
+def once(words: list[str], place: Path) -> None:
+    """A run that several tests look at, each at a copy of its own."""
+    with contextlib.chdir(place):
+        assert main(["train", *words, "--out", "run"]) == 0
 
 
 @pytest.fixture

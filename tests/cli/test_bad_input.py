@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from retrograde.cli import settings
 from retrograde.environments import registry
 from retrograde.environments.hop import Hop
 from retrograde.environments.protocol import Forking
+
+from .conftest import once
 
 
 class Unforkable(Hop):
@@ -159,19 +162,24 @@ def test_a_damaged_manifest_is_refused_by_name(refused, place):
     refused("train", "--resume", "--out", "run", saying=saying)
 
 
-def test_a_run_without_checkpoint_is_refused(retrograde, refused, place, stranger):
-    words = ["--model", stranger, "--steps", "0", "--eval-episodes", "1", "--out", "run"]
-    assert retrograde("train", *words).code == 0
+def test_a_run_without_checkpoint_is_refused(finished, refused, place):
     for path in (place / "run" / "checkpoints").iterdir():
         path.rename(place / "run" / "checkpoints" / f".{path.name}.unfinished")
     refused("train", "--resume", "--out", "run", saying="run holds no checkpoint to resume from")
 
 
-@pytest.fixture
-def finished(retrograde, stranger):
+@pytest.fixture(scope="module")
+def finished_once(tmp_path_factory, stranger):
     words = ["--model", stranger, "--prompts", "1", "--eval-episodes", "1", "--steps", "1"]
-    words += ["--algorithm", "grpo", "--algorithm.rollouts", "2", "--out", "run", "--quiet"]
-    assert retrograde("train", *words).code == 0
+    words += ["--algorithm", "grpo", "--algorithm.rollouts", "2", "--quiet"]
+    place = tmp_path_factory.mktemp("finished")
+    once(words, place)
+    return place
+
+
+@pytest.fixture
+def finished(finished_once, place):
+    shutil.copytree(finished_once, place, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def judged(*turns, grown_in=1):
 #                └─ 4 (0)
 #   round 2   5 ─── 6 (1)
 #             7 ─── 8 (0)
-#             9 (0.5)
+#             9 (0.5), over at once
 SWEEP = (
     turn(ROOT_PARENT),
     turn(0, 1.0, DONE),
@@ -190,7 +190,10 @@ def update(*, paper_mean):
         ),
     )
     rows = rows_of([group], [algorithm.credit(group, 1)], algorithm.view)
-    assert [(row.turn, row.advantage, len(row.action)) for row in rows] == [(1, 0.5, 2), (1, -0.5, 3)]
+    assert [(row.turn, row.advantage, len(row.action)) for row in rows] == [
+        (1, 0.5, 2),
+        (1, -0.5, 3),
+    ]
     tokens = ActionTokens.of(rows)
     return algorithm.loss, tokens, algorithm.loss.weights(tokens)
 

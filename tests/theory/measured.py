@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 
 from retrograde.credit.group_relative import GroupRelative
 from retrograde.credit.sibling_mean import SiblingMean, value_of
-from retrograde.data.tree import ROOT_PARENT, Group
+from retrograde.data.tree import ROOT_PARENT, Group, Tree
 from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.ops.ratios import token_ratio
 from retrograde.rollouts.plans import Fork, ReverseTree
@@ -26,6 +26,7 @@ from .growth import (
     chain,
     expected_gradient,
     first_of_flat_groups,
+    flat_groups,
     phase,
     siblings,
     trunk_kinds,
@@ -35,6 +36,7 @@ from .mdp import (
     Policy,
     World,
     alike,
+    full_gradient,
     paths,
     random_world,
     turn_gradient,
@@ -92,6 +94,18 @@ def phase_gradients(
     grown = phase(s.before, s.now, turn, fork, all_paths=all_paths)
     estimated_D = expected_gradient(grown, SiblingMean(), loss, s.policy.score, s.now_D)
     return Gradients(estimated_D, turn_gradient(s.world, s.policy, s.before_D, s.now_D, turn))
+
+
+def flat_gradients(s: Setting, size: int, mean: Mean) -> Gradients:
+    """A group of whole rollouts, each judged against the group's mean, in expectation."""
+    estimated_D = expected_gradient(
+        flat_groups(s.now, size),
+        GroupRelative(scale=False),
+        PolicyLoss(mean=mean),
+        s.policy.score,
+        s.now_D,
+    )
+    return Gradients(estimated_D, full_gradient(s.world, s.policy, s.now_D))
 
 
 def group_advantage(actor: Actor, size: int) -> Tensor:
@@ -360,6 +374,44 @@ def some_policy(worlds: Worlds, seed: int = 1) -> Tensor:
     rng = torch.Generator().manual_seed(seed)
     noise = torch.randn(worlds.reward_MKSA.shape, generator=rng, dtype=torch.float64)
     return noise.softmax(-1)
+
+
+class Cost(NamedTuple):
+    """Turns of one trunk and all its phases, none of which ends early."""
+
+    generated: int
+    trained: int
+
+
+def cost(num_turns: int, size: int) -> Cost:
+    """Counted in a tree that the library's plan has grown, with the library's credit.
+
+    Args:
+        num_turns: turns of the trunk, and of every continuation.
+        size: siblings at each boundary.
+    """
+    s = settled(random_world(0, (num_turns, 2, 2)))
+    _, trunk = trunk_kinds(s.now, num_turns - 1)[0]
+    tree = chain(s.now, trunk)
+    plan, trained = ReverseTree(siblings=size), 0
+    for done in range(1, num_turns + 1):
+        ((fork,),) = plan([Group("world", (tree,))], done)
+        turns = list(tree.turns)
+        for _ in range(fork.answers):
+            s.now.extend(turns, trunk[fork.parent + 1 :], fork.parent, fork.parent + 1, done)
+        tree = Tree(tuple(turns))
+        (judgement,) = SiblingMean()(Group("world", (tree,)), done)
+        trained += sum(judgement.trains_V)
+    return Cost(len(tree.turns), trained)
+
+
+def continued(s: Setting, turn: int, fork: Fork) -> float:
+    """Expected number of continuations that the siblings of one boundary need."""
+    total = 0.0
+    for chance, trunk in _standing_at(s.before, turn):
+        for probability, grown in siblings(s.now, fork, turn, trunk[turn].state):
+            total += chance * probability * sum(len(one.continuations) for one in grown)
+    return total
 
 
 def phases_of_the_plan(num_turns: int) -> list[int]:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from retrograde.credit.group_relative import GroupRelative
 from retrograde.credit.sibling_mean import SiblingMean, departures
 from retrograde.data.rows import Judgement
 from retrograde.data.tree import Group, Tree
 from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.plans import Fork
 
-from .growth import Actor, expected_gradient, flat_groups, phase
+from .growth import Actor, expected_gradient, phase
 from .mdp import (
     full_gradient,
     random_world,
@@ -28,6 +27,7 @@ from .mdp import (
 from .measured import (
     SUM,
     Gradients,
+    flat_gradients,
     group_advantage,
     phase_gradients,
     setting,
@@ -139,11 +139,7 @@ def test_a_group_mean_carries_the_value_of_the_state(size):
 def test_what_a_group_mean_carries_cancels_from_the_full_gradient(mean):
     # Every rollout has two turns, so each of these means divides by the same number.
     s = settled(random_world(10, (2, 2, 2)))
-    grown = flat_groups(s.now, 2)
-    credit, loss = GroupRelative(scale=False), PolicyLoss(mean=mean)
-    estimated_D = expected_gradient(grown, credit, loss, s.policy.score, s.now_D)
-    exact_D = full_gradient(s.world, s.policy, s.now_D)
-    assert_multiple(Gradients(estimated_D, exact_D), 1 / 2 / 2)
+    assert_multiple(flat_gradients(s, 2, mean), 1 / 2 / 2)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from .mdp import random_world, values
+from .mdp import random_world, rollouts, values
 from .measured import continued_value, reweighted_value, setting, weight_of, weight_variance
 
 TURN = 0
@@ -51,8 +51,6 @@ def test_a_clamped_weight_is_biased():
 
 def test_where_nothing_was_updated_every_weight_is_one():
     s = setting(random_world(51), 2)
-    from .mdp import rollouts
-
     assert all(weight_of(s, path, 0) == 1.0 for _, path in rollouts(s.world, s.before.choice))
 
 
@@ -72,8 +70,6 @@ def test_the_variance_by_hand():
 
 
 def test_where_contexts_differ_the_bound_is_a_bound():
-    from .mdp import rollouts
-
     s = setting(random_world(52), 0)
     after = [(p, weight_of(s, path, 0)) for p, path in rollouts(s.world, s.before.choice)]
     assert sum(p * w for p, w in after) == pytest.approx(1)

@@ -41,7 +41,7 @@ class Recommended:
 
 
 EMBEDDED = Recommended(5e-4, 32, 256, 40_000, 1, 1)
-PRETRAINED = Recommended(1e-6, 2, 8, None, None, 3)
+PRETRAINED = Recommended(1e-6, 2, 4, None, None, 3)
 """For a model that takes seconds to say a sentence on a CPU; a GPU wants more prompts."""
 
 MODELS: dict[str, tuple[str, Recommended]] = {
@@ -124,7 +124,7 @@ def load_model(source: str, recommended: Recommended) -> LoadedModel:
         )
     model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     if torch.cuda.is_available():
-        model.cuda()
+        torch.nn.Module.cuda(model)
     model.eval()
     chat = TransformersChat(tokenizer, model.generation_config.eos_token_id)
     return LoadedModel(model, tokenizer, chat, recommended)

@@ -1,7 +1,7 @@
 """Sampling with a transformers model in this process.
 
-Equal contexts are prefilled once and their key-value cache is handed to each answer. All
-answers of a batch advance together; those that stop leave the batch.
+Equal contexts are prefilled once, and so is what all contexts of a batch begin with; the
+key-value cache is handed to each answer. All answers of a batch advance together; those that stop leave the batch.
 """
 
 import copy
@@ -13,8 +13,12 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from retrograde.backends.padding import microbatches, padded
+from retrograde.data.tree import shared_length
 from retrograde.ops.logprobs import selected_logp
 from retrograde.policies.protocol import Answer, Ids, Sampling
+
+WORTHWHILE = 32
+"""Shared leading tokens below which a pass of their own costs more than it saves."""
 
 
 class TransformersPolicy:
@@ -43,6 +47,8 @@ class TransformersPolicy:
         # transformers renamed the argument in the course of version 5.
         takes = inspect.signature(self.model.forward).parameters
         self._cache_name = "cache" if "cache" in takes else "past_key_values"
+        kinds = set(self.model.config.to_dict().get("layer_types") or ["full_attention"])
+        self._slides = kinds != {"full_attention"}
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Take published weights.
@@ -106,12 +112,18 @@ class TransformersPolicy:
         sampling: Sampling,
         generator: torch.Generator,
     ) -> list[Answer]:
-        batch = padded(contexts, None, self.pad, self.device)
         cache = DynamicCache(config=self.model.config)
+        common = self._common(contexts)
+        if common:
+            self._prefill(contexts[0][:common], cache)
+            cache.batch_repeat_interleave(len(contexts))
+        batch = padded([context[common:] for context in contexts], None, self.pad, self.device)
+        mask_BN = torch.cat([batch.mask_BN.new_ones(len(contexts), common), batch.mask_BN], 1)
+        positions_BN = batch.positions_BN + common
         out = self.model(
             input_ids=batch.ids_BN,
-            attention_mask=batch.mask_BN,
-            position_ids=batch.positions_BN,
+            attention_mask=mask_BN,
+            position_ids=positions_BN,
             use_cache=True,
             logits_to_keep=1,
             **{self._cache_name: cache},
@@ -119,11 +131,31 @@ class TransformersPolicy:
         spread = torch.tensor(repeats, device=self.device)
         rows = torch.arange(len(contexts), device=self.device).repeat_interleave(spread)
         logits_BV = out.logits[:, -1][rows]
-        mask_BN = batch.mask_BN[rows]
-        position_B = batch.positions_BN[rows, -1]
+        mask_BN = mask_BN[rows]
+        position_B = positions_BN[rows, -1]
         if len(rows) != len(contexts):
             cache.batch_select_indices(rows)
         return self._decode(logits_BV, mask_BN, position_B, cache, sampling, generator)
+
+    def _common(self, contexts: Sequence[Ids]) -> int:
+        """Leading tokens that all contexts share and that are worth a pass of their own.
+
+        Contexts of unequal length are then padded behind what they share. A sliding window
+        counts such padding as distance, so a model that has one runs every context whole.
+        """
+        if len(contexts) == 1 or self._slides:
+            return 0
+        shortest, longest = min(contexts), max(contexts)  # in lexical order, so the most different
+        shared = min(shared_length(shortest, longest), min(map(len, contexts)) - 1)
+        return shared if shared >= WORTHWHILE else 0
+
+    def _prefill(self, ids: Ids, cache: DynamicCache) -> None:
+        self.model(
+            input_ids=torch.tensor([ids], device=self.device),
+            use_cache=True,
+            logits_to_keep=1,
+            **{self._cache_name: cache},
+        )
 
     def _decode(
         self,

@@ -217,7 +217,8 @@ def _tasks(run: Run, settings: Settings) -> Callable[[int], Sequence[str]]:
 
 
 def _summary(settings: Settings, panel: Panel) -> None:
-    lines = [json.loads(line) for line in (settings.out / "metrics.jsonl").open()]
+    text = (settings.out / "metrics.jsonl").read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
     first, *_, last = [line for line in [lines[0], *lines] if "eval/success" in line]
     final = checkpoints(settings.out / "checkpoints")[-1]
     table = Table(title=panel.title, title_justify="left")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from retrograde.data.rows import Row
 from retrograde.trainer.ports import Learner
 
-PROBED = 16
+PROBED = 8
 """Rows compared in each update."""
 
 
