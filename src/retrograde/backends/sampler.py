@@ -1,7 +1,8 @@
 """Sampling with a transformers model in this process.
 
 Equal contexts are prefilled once, and so is what all contexts of a batch begin with; the
-key-value cache is handed to each answer. All answers of a batch advance together; those that stop leave the batch.
+key-value cache is handed to each answer. All answers of a batch advance together; those that
+stop leave it.
 """
 
 import copy
