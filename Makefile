@@ -36,7 +36,7 @@ test: lint ## check style, types, floors and limits, then run the tests
 	$(python) -m pytest -q -m "not ($(special))" $(ARGS)
 
 .PHONY: test-slow
-test-slow: setup-slow ## run the tests that take long or fetch a pretrained model
+test-slow: setup-dev ## run the tests that take long or fetch a pretrained model
 	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
 .PHONY: lint
@@ -58,10 +58,6 @@ setup: .venv-works ## make .venv, or repair it; leave it alone if it is current
 .PHONY: setup-dev
 setup-dev: setup
 	$(call needs,dev,requirements/dev.txt,$(pip) -r requirements/dev.txt)
-
-.PHONY: setup-slow
-setup-slow: setup-dev
-	$(call needs,slow,requirements/slow.txt,$(pip) -r requirements/slow.txt)
 
 .PHONY: .venv-works
 .venv-works:

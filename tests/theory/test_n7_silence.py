@@ -21,7 +21,7 @@ def test_the_share_of_silent_boundaries(turn, n):
 
 def test_the_share_falls_as_siblings_are_added():
     s = settled(random_world(61))
-    shares = [silent_share(s, 1, n)[0] for n in (2, 3, 4, 6)]
+    shares = [silent_share(s, 2, n)[0] for n in (2, 3, 4, 6)]
     assert shares == sorted(shares, reverse=True)
     assert len(set(shares)) == 4
 
