@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from retrograde.backends.sampler import TransformersPolicy
+from retrograde.backends.sampler import WORTHWHILE, TransformersPolicy
 from retrograde.data.rows import Row
 from retrograde.policies.protocol import Sampling
 
@@ -88,6 +88,45 @@ async def test_a_shared_prefill_is_like_a_separate_one():
     for i, answer in enumerate(mixed):
         assert answer.ids == alone[i // 3].ids
         assert answer.logprobs == pytest.approx(alone[i // 3].logprobs, abs=1e-5)
+
+
+def _telling(prefix, tails):
+    return [(*prefix, *tail) for tail in tails]
+
+
+PREFIX = tuple(1 + i % (VOCABULARY - 1) for i in range(3 * WORTHWHILE))
+TAILS = [(), (7,), (7, 8, 9, 10, 11, 3), (1, 2), (7, 8), (7,)]
+ALIKE = [
+    _telling(PREFIX, TAILS[1:]),
+    _telling(PREFIX, TAILS),  # one context is all that the others have in common
+    _telling(PREFIX[:-1], [(5,), (6,), (5,)]),  # padding and stop tokens right behind it
+    _telling(PREFIX[: WORTHWHILE - 1], TAILS[1:]),  # too little to be worth a pass of its own
+]
+
+
+@pytest.mark.parametrize("contexts", ALIKE, ids=["alike", "inside", "short", "little"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_contexts_begin_with_together_is_run_once(kind, attention, contexts):
+    made = model(kind, attention=attention)
+    acting = policy(made)
+    seen = []
+    acting.model.register_forward_pre_hook(
+        lambda _module, _words, named: seen.append(tuple(named["input_ids"].shape)),
+        with_kwargs=True,
+    )
+    answers = await acting.sample(contexts, Sampling(1.0, 8), 1)
+    assert gap(as_rows(contexts, answers), learner(made).score(as_rows(contexts, answers))) < 1e-5
+    first = min(len(PREFIX), min(map(len, contexts)) - 1)
+    if len(contexts[0]) > 2 * WORTHWHILE:
+        assert seen[0] == (1, first)
+        assert seen[1][1] <= 1 + max(map(len, TAILS))
+    else:
+        assert seen[0][0] == len(set(contexts))
+    greedy = await acting.sample(contexts, Sampling(0.0, 8), 1)
+    for context, answer in zip(contexts, greedy, strict=True):
+        (alone,) = await policy(made).sample([context], Sampling(0.0, 8), 1)
+        assert answer.ids == alone.ids
 
 
 async def test_a_small_budget_splits_the_batch_and_loses_nobody():

@@ -161,6 +161,18 @@ def test_spared_siblings_that_earned_the_same_get_exactly_nothing():
     assert trained == {2: 0.0, 3: 0.0, 4: 0.0}
 
 
+def test_siblings_that_earned_the_same_by_different_ways_get_exactly_nothing():
+    # .1 + .2 and .3 differ in floating point, by 6e-17, and that is no difference.
+    trained = judged(
+        turn(ROOT_PARENT),
+        turn(0, 0.0, DONE),
+        turn(0, 0.1, None, 1),
+        turn(0, 0.3, DONE, 1),
+        turn(2, 0.2, DONE, 1),
+    )
+    assert trained == {2: 0.0, 3: 0.0}
+
+
 def test_siblings_of_two_boundaries_in_one_round_are_not_mixed():
     # Two trees, forked at the same turn in the same phase: each has its own mean.
     one = Tree((turn(ROOT_PARENT), turn(0, 1.0, DONE), *(turn(0, r, DONE, 1) for r in (1.0, 0.0))))

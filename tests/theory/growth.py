@@ -319,7 +319,7 @@ def expected_gradient(
         score: log-probabilities of rows under parameters.
         theta_D: where the gradient is taken.
         view: which context rows carry.
-        revised: what is done to the rows of an update before it is learned from.
+        revised: what is done to the rows before they are learned from, one by one.
     """
     every_row: list[Row] = []
     weights: list[Tensor] = []
@@ -327,12 +327,12 @@ def expected_gradient(
     for probability, groups in grown:
         rows = rows_of(groups, [credit(group, 1) for group in groups], view)
         if rows:
-            rows = revised(rows)
             layout = tuple((len(row.action), row.rollout) for row in rows)
             if layout not in of_layout:
                 of_layout[layout] = loss.weights(ActionTokens.of(rows))
             weights.append(probability * of_layout[layout])
             every_row += rows
+    every_row = revised(every_row)
     live_D = theta_D.clone().requires_grad_()
     tokens = exact_tokens(every_row)
     loss(score(live_D, every_row), tokens, torch.cat(weights)).backward()

@@ -264,10 +264,10 @@ def reweighted_value(s: Setting, turn: int, low: float = 0.0, high: float = floa
     return value_SA
 
 
-def weight_of(s: Setting, path: Path, index: int) -> float:
-    """Product of the token ratios of a path that begins at turn `index`."""
+def weight_of(s: Setting, path: Path, index: int, clip: float | None = None) -> float:
+    """Product of the token ratios of a path that begins at turn `index`, each clipped or not."""
     ratio_T = token_ratio(_logp(s.now, path, index), _logp(s.before, path, index))
-    return float(ratio_T.prod())
+    return float((ratio_T if clip is None else ratio_T.clamp(1 - clip, 1 + clip)).prod())
 
 
 def _logp(actor: Actor, path: Path, index: int) -> Tensor:

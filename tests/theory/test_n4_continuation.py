@@ -49,6 +49,20 @@ def test_a_clamped_weight_is_biased():
     assert (clamped - before).abs().max() > 1e-3
 
 
+def test_a_product_of_clipped_ratios_is_no_clipped_product():
+    # It stays within (1 -+ clip)^N, and is biased in its own way.
+    s, _, _ = updated()
+    after = list(rollouts(s.world, s.before.choice))
+    full = [weight_of(s, path, 0) for _, path in after]
+    cut = [weight_of(s, path, 0, clip=0.2) for _, path in after]
+    # Turn 0 was not updated, so N = 2.
+    assert all(0.8**2 - 1e-12 <= weight <= 1.2**2 + 1e-12 for weight in cut)
+    assert max(full) > 1.2**2
+    assert sum(p * weight for (p, _), weight in zip(after, full, strict=True)) == pytest.approx(1)
+    means = sum(p * weight for (p, _), weight in zip(after, cut, strict=True))
+    assert abs(means - 1) > 1e-2
+
+
 def test_where_nothing_was_updated_every_weight_is_one():
     s = setting(random_world(51), 2)
     assert all(weight_of(s, path, 0) == 1.0 for _, path in rollouts(s.world, s.before.choice))

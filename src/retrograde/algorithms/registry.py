@@ -1,6 +1,5 @@
 """Every algorithm this library ships, by name. To add one, add a line."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -9,6 +8,7 @@ from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
+from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
     {
@@ -26,8 +26,4 @@ def algorithm_named(name: str) -> Callable[..., Algorithm]:
     Raises:
         ValueError: there is none of that name; the nearest ones are named.
     """
-    if name not in ALGORITHMS:
-        near = difflib.get_close_matches(name, ALGORITHMS, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
-        raise ValueError(f"no algorithm is named {name!r}; {hint}known: {', '.join(ALGORITHMS)}")
-    return ALGORITHMS[name]
+    return named(ALGORITHMS, name, "algorithm")

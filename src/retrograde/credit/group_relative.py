@@ -1,5 +1,6 @@
 """Group credit: whole rollouts of one task, judged against each other."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -49,6 +50,9 @@ class GroupRelative:
 
 
 def _moments(returns: Sequence[float]) -> tuple[float, float]:
-    if len(returns) < 2 or min(returns) == max(returns):  # noqa: PLR2004
-        return (fmean(returns) if returns else 0.0), 0.0
+    if not returns:
+        return 0.0, 0.0
+    # Returns that are equal on paper can differ in the last place, as .1 + .2 and .3 do.
+    if math.isclose(min(returns), max(returns), rel_tol=1e-12, abs_tol=1e-12):
+        return fmean(returns), 0.0
     return fmean(returns), stdev(returns)

@@ -38,7 +38,7 @@ def _judged(tree: Tree, departed: Sequence[int]) -> Judgement:
         if value is not None:
             siblings[tree.turns[turn].parent][turn] = value
     advantage = {
-        turn: value - fmean(values.values())
+        turn: _above(value, fmean(values.values()))
         for values in siblings.values()
         for turn, value in values.items()
     }
@@ -48,7 +48,7 @@ def _judged(tree: Tree, departed: Sequence[int]) -> Judgement:
     for _, turn in tree.visits:
         first = turn in advantage and turn not in seen
         seen.add(turn)
-        advantage_V.append(_without_dust(advantage[turn]) if first else 0.0)
+        advantage_V.append(advantage[turn] if first else 0.0)
         trains_V.append(first)
     return Judgement(tuple(advantage_V), tuple(trains_V))
 
@@ -97,7 +97,8 @@ def _leaves_below(tree: Tree, turn: int) -> list[int]:
     return found
 
 
-def _without_dust(advantage: float) -> float:
+def _above(value: float, level: float) -> float:
     # The mean of equal floats can differ from them in the last place; equal siblings
     # must give exactly no gradient.
-    return 0.0 if math.isclose(advantage, 0.0, abs_tol=1e-12) else advantage
+    same = math.isclose(value, level, rel_tol=1e-12, abs_tol=1e-12)
+    return 0.0 if same else value - level

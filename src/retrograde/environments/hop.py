@@ -17,6 +17,7 @@ from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message, spok
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
 from retrograde.environments.protocol import Forking, Observation, Split
+from retrograde.environments.tasks import numbered_task, parts_of_task
 
 ENTITIES = (
     "Ada", "Ben", "Carl", "Dora", "Emma", "Finn", "Grace", "Hugo", "Iris", "Jack",
@@ -48,7 +49,6 @@ WORDS = (
 )  # fmt: skip
 """Every other word that the environment or its teacher says."""
 
-_TASK = re.compile(r"(train|test)-(0|[1-9][0-9]*)")
 _SEARCH_LINE = re.compile(
     r"[\W_]*search[\W_]+([a-z]+)(?:['\u2019]s)?[\W_]+([a-z]+)[\W_]*", re.IGNORECASE
 )
@@ -125,10 +125,7 @@ class Question:
         Raises:
             ValueError: there is no such task.
         """
-        named = _TASK.fullmatch(task)
-        if named is None:
-            raise ValueError(f"hop has no task {task!r}; a task is train-N or test-N, N from 0")
-        split, index = named.groups()
+        split, index = parts_of_task(task, "hop")
         questions = (
             cls._drawn(derived("hop", hops, split, index, attempt), hops)
             for attempt in itertools.count()
@@ -269,9 +266,7 @@ class Hop:
 
     def task(self, split: Split, index: int) -> str:
         """The task with this index, from 0 on."""
-        if index < 0:
-            raise ValueError(f"index: got {index}, needed 0 or more")
-        return f"{split}-{index}"
+        return numbered_task(split, index)
 
     async def open(self, task: str, seed: int) -> HopEpisode:  # noqa: ARG002 - no chance to draw
         """Start an episode."""

@@ -19,6 +19,7 @@ from retrograde.data.message import Message, spoken
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
 from retrograde.environments.protocol import Forking, Observation, Split
+from retrograde.environments.tasks import numbered_task, parts_of_task
 
 SIZE = 4
 HOLES = 0.25
@@ -60,7 +61,6 @@ small model needs in order to see that a hole lies ahead."""
 WORDS = (GO, *DIRECTIONS)
 """Every word of the policy."""
 
-_TASK = re.compile(r"(train|test)-(0|[1-9][0-9]*)")
 _GO_LINE = re.compile(rf"[\W_]*go[\W_]+({'|'.join(DIRECTIONS)})[\W_]*", re.IGNORECASE)
 
 Cell = tuple[int, int]
@@ -80,10 +80,7 @@ class Chart:
         Raises:
             ValueError: there is no such task.
         """
-        named = _TASK.fullmatch(task)
-        if named is None:
-            raise ValueError(f"lake has no task {task!r}; a task is train-N or test-N, N from 0")
-        split, index = named.groups()
+        split, index = parts_of_task(task, "lake")
         charts = (cls._drawn(derived("lake", split, index, i)) for i in itertools.count())
         return next(chart for chart in charts if chart.split == split and chart.is_fair)
 
@@ -275,9 +272,7 @@ class Lake:
 
     def task(self, split: Split, index: int) -> str:
         """The task with this index, from 0 on."""
-        if index < 0:
-            raise ValueError(f"index: got {index}, needed 0 or more")
-        return f"{split}-{index}"
+        return numbered_task(split, index)
 
     async def open(self, task: str, seed: int) -> LakeEpisode:
         """Start an episode."""
