@@ -6,6 +6,7 @@ import os
 # threads wait for each other many times longer than they compute. Subprocesses inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
@@ -26,3 +27,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("same_every_time")
+
+
+@pytest.fixture(autouse=True)
+def all_cores_for_real_models(request, monkeypatch):
+    """Slow tests run models that are worth a second thread."""
+    if request.node.get_closest_marker("slow") is None:
+        yield
+        return
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    torch.set_num_threads(os.cpu_count() or 1)
+    yield
+    torch.set_num_threads(1)

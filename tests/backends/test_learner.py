@@ -299,6 +299,18 @@ def test_an_open_learning_rate_is_refused():
         learner(model(), update=Update())
 
 
+def test_rows_that_cancel_each_other_take_no_step(batch):
+    owner = learner(model())
+    owner.step(batch, PolicyLoss())  # there is momentum
+    before, state = weights(owner), owner.state()
+    pair = owner.recomputed([replace(batch[0], advantage=a) for a in (0.5, -0.5)])
+    metrics = owner.step(pair, PolicyLoss())
+    assert metrics["grad_norm"] == metrics["learning_rate"] == 0.0
+    assert metrics["rows/informative"] == 2
+    assert torch.equal(weights(owner), before)
+    assert all(torch.equal(state[name], tensor) for name, tensor in owner.state().items())
+
+
 def test_the_loss_of_rows_of_one_token():
     """Two rows by hand: L = -(1/2) (r1 A1 + r2 A2), r = pi / mu, before clipping sets in."""
     owner = learner(model(dtype=torch.float64))

@@ -5,12 +5,17 @@ import io
 import json
 import re
 import shutil
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
+from tests.rollouts.worlds import Book, Watched
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from retrograde import __version__
 from retrograde.algorithms.registry import ALGORITHMS
+from retrograde.environments import registry
+from retrograde.environments.lake import Lake
 from retrograde.environments.registry import ENVIRONMENTS
 
 from .conftest import Said, once
@@ -157,9 +162,10 @@ def test_evaluate_gives_what_the_run_itself_saw(retrograde, place, walker):
 
 
 def test_evaluate_takes_the_worlds_options_from_the_run(retrograde, place, walker):
-    slow = ["--environment.turns", "16", "--environment.slip"]
-    assert retrograde("train", "--model", walker, *LAKE, *slow, *SMALL, "--out", "run").code == 0
-    words = ["run/checkpoints/step-000002", "--environment", "lake", "--episodes", "6", "--json"]
+    slow = ["--environment.turns", "12", "--environment.slip", "--algorithm", "grpo"]
+    words = ["--environment", "lake", *slow, "--steps", "0", "--eval-episodes", "6"]
+    assert retrograde("train", "--model", walker, *words, "--out", "run").code == 0
+    words = ["run/checkpoints/step-000000", "--environment", "lake", "--json"]
     found = json.loads(retrograde("evaluate", *words).out)
     assert found["eval/turns"] == metrics(place)[-1]["eval/turns"]
     dry = json.loads(retrograde("evaluate", *words, "--environment.no-slip").out)
@@ -170,6 +176,32 @@ def test_evaluate_can_be_read_by_people(retrograde, walker):
     said = retrograde("evaluate", walker, "--environment", "lake", "--episodes", "2")
     assert said.code == 0
     assert "eval/success" in said.out
+
+
+@dataclass(frozen=True)
+class BookedLake(Lake):
+    """lake, with every episode booked."""
+
+    book: ClassVar[Book] = Book()
+
+    async def open(self, task, seed):
+        return await Watched(Lake(self.turns), book=self.book).open(task, seed)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_every_episode_of_a_run_is_closed(retrograde, walker, monkeypatch, fails):
+    monkeypatch.setattr(BookedLake, "book", Book())
+    monkeypatch.setattr(registry, "ENVIRONMENTS", {"lake": BookedLake})
+
+    async def stop(*_parts):
+        raise KeyboardInterrupt
+
+    if fails:
+        monkeypatch.setattr("retrograde.trainer.loop.learn", stop)
+    said = retrograde("train", "--model", walker, *LAKE, *SMALL, "--out", "run")
+    assert said.code == int(fails)
+    assert BookedLake.book.begun > 10
+    BookedLake.book.check()
 
 
 def test_a_run_that_is_stopped_says_how_to_go_on(retrograde, place, walker, monkeypatch):

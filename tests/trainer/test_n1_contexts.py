@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from tests.rollouts.worlds import chat
+from tests.rollouts.worlds import Watched, chat
 
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
@@ -14,6 +14,8 @@ from retrograde.algorithms.rtpo_plus import rtpo_plus
 from retrograde.backends.sampler import action_logp
 from retrograde.data.rows import View
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree
+from retrograde.environments.hop import Hop
+from retrograde.environments.protocol import Observation
 from retrograde.rendering.history import Renderer
 
 from .runs import TURNS, LoggedActors, graded_hop, ran
@@ -237,3 +239,20 @@ async def test_log_probabilities_of_each_phase_are_those_of_its_own_policy():
                     gaps.setdefault(turn.policy_version, []).append(gap)
     assert set(gaps) == {0, 1, 2}
     assert min(max(gap) for gap in gaps.values()) > 1e-3  # each acted before the last step
+
+
+async def test_siblings_that_cancel_each_other_are_no_update():
+    """The same words, once lucky and once not: two rows with advantages, and no gradient."""
+
+    def lucky(episode, _text, observation):
+        reward = float(episode.number % 2)
+        return Observation(observation.messages, reward, observation.end or End.FINISHED)
+
+    world = Watched(Hop(hops=2), turned=lucky, comparable=False)
+    run = await ran(rtpo(siblings=2, **QUICK), world=world, prompts=1, temperature=1e-4)
+    turns = run.groups()[0].trees[0].turns
+    assert len({turn.action for turn in turns}) == 1
+    assert {turn.reward for turn in turns[1:]} == {0.0, 1.0}
+    assert run.state.version == 0
+    assert run.notes.counts["update/steps"] == 0
+    assert run.notes.counts["update/skipped"] == 1

@@ -30,7 +30,7 @@ class Pupil:
         return rows
 
     def step(self, rows, loss):
-        return defaultdict(float)
+        return defaultdict(float, grad_norm=1.0)
 
     def weights(self):
         return {}

@@ -68,7 +68,8 @@ class TransformersLearner:
 
         Rows with an advantage of 0 count in every mean; unless a penalty acts on them, their
         gradient is exactly 0 and they are not run. Rows with the same context and action are
-        run once, and each enters the loss with its own advantage and log-probabilities.
+        run once, and each enters the loss with its own advantage and log-probabilities. A
+        gradient of exactly 0 takes no step: `grad_norm` says so.
 
         Raises:
             FloatingPointError: the gradient is not finite; the weights are left as they were.
@@ -86,6 +87,8 @@ class TransformersLearner:
                 f"the gradient of update {self.steps} is not finite (norm {norm}); "
                 f"lower the learning rate or look at the rewards"
             )
+        if norm == 0:  # rows that cancel each other say nothing, and momentum is not asked
+            return metrics | {"grad_norm": 0.0, "learning_rate": 0.0}
         rate = self._learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate

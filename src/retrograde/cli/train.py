@@ -87,9 +87,16 @@ def _run(settings: Settings, record: Mapping[str, Any], parts: Parts, state: Sta
     write_manifest(settings.out, record, settings.arguments)
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
         ports = _ports(settings, parts, state, panel)
-        asyncio.run(train(settings.algorithm, settings.run, state, ports))
+        asyncio.run(_trained(settings, state, ports))
     _summary(settings, panel)
     return 0
+
+
+async def _trained(settings: Settings, state: State, ports: Ports) -> None:
+    try:
+        await train(settings.algorithm, settings.run, state, ports)
+    finally:
+        await ports.actors.close()
 
 
 def _title(settings: Settings) -> str:

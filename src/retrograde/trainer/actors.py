@@ -37,6 +37,10 @@ class LocalActors:
         """Take published weights."""
         self.policy.load(weights, version)
 
+    async def close(self) -> None:
+        """Close the episodes that are kept to be forked."""
+        await self.grower.forget()
+
     def drain(self) -> Mapping[str, int]:
         """Counts since the last call."""
         counts = dict(self.grower.counts)

@@ -28,14 +28,19 @@ async def learn(
         journal.count("update/skipped")
         return set()
     journal.doing("learning")
+    steps = 0
     for i, minibatch in enumerate(update.batches(batch, derived(seed, state.version))):
         metrics = learner.step(minibatch, algorithm.loss)
         journal.add(metrics)
-        journal.count("update/steps")
+        steps += metrics["grad_norm"] > 0
         journal.count("rows/trained", metrics["rows/run"])
         if i == 0:
             first = ("ratio/error_max", "ratio/abs_log_mean")
             journal.add({f"first_minibatch/{name}": metrics[name] for name in first})
+    if not steps:
+        journal.count("update/skipped")
+        return set()
+    journal.count("update/steps", steps)
     state.version += 1
     await ports.actors.load(learner.weights(), state.version)
     return {row.turn for row in batch}

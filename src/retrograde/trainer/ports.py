@@ -28,6 +28,10 @@ class Actors(Protocol):
         """Take published weights."""
         ...
 
+    async def close(self) -> None:
+        """Give back what is held; the last call, also after a failure."""
+        ...
+
     def drain(self) -> Mapping[str, int]:
         """Counts of what happened since the last call."""
         ...
