@@ -152,7 +152,7 @@ def test_a_checkpoint_is_read_by_plain_transformers(run, place):
 
 
 def test_evaluate_gives_what_the_run_itself_saw(retrograde, place, walker):
-    split = ["--max-tokens-per-microbatch", "80"]  # so that batches are divided
+    split = ["--max-tokens-per-microbatch", "120"]  # so that batches are divided
     assert retrograde("train", "--model", walker, *LAKE, *SMALL, *split, "--out", "run").code == 0
     said = retrograde("evaluate", "run/checkpoints/step-000002", "--environment", "lake", "--json")
     assert said.code == 0

@@ -22,7 +22,7 @@ from retrograde.trainer.run import Run, State
 from .worlds import Signals, chat, fresh_model
 
 PROMPTS = 8
-BUDGET = 3600
+BUDGET = 4500
 """Turns. An answer is one of 13 tokens, so that chance is right at both turns in 1 of 169."""
 METHODS = {
     "rtpo": rtpo(siblings=8, learning_rate=1e-2, warmup_steps=5),
