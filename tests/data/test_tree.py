@@ -131,6 +131,9 @@ def test_history_is_flat_whatever_was_shown():
     assert Tree(turns).context(2) == (9,)
     assert Tree(turns).history(2) == (1, 2, 3, 4, 5, 6, 7, 6)
     assert Tree(turns).history(0) == (1, 2, 3)
+    # A turn that was shown more than what was new adds what was new alone.
+    turns = (FIRST, replace(LAST, end=None, fresh=(3, 6)), replace(LAST, parent=1, shared=0))
+    assert Tree(turns).history(2) == (1, 2, 3, 4, 5, 6, 7, 6)
 
 
 def test_a_thousand_turns_take_memory_linear_in_their_distinct_tokens():

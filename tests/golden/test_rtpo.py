@@ -185,6 +185,16 @@ def test_siblings_of_two_boundaries_in_one_round_are_not_mixed():
     assert trained == [[0.5, -0.5], [0.0, 0.0]]
 
 
+def test_siblings_of_two_boundaries_of_one_tree_are_not_mixed_either():
+    # A plan may fork a tree twice in a round: 1 and 0 behind turn 0, 1 and .5 at the root.
+    assert judged(
+        turn(ROOT_PARENT),
+        turn(0, 0.0, DONE),
+        *(turn(0, r, DONE, 1) for r in (1.0, 0.0)),
+        *(turn(ROOT_PARENT, r, DONE, 1) for r in (1.0, 0.5)),
+    ) == pytest.approx({2: 0.5, 3: -0.5, 4: 0.25, 5: -0.25})
+
+
 def update(*, paper_mean):
     """The paper's G = 3: two siblings, of two and three tokens, returns 1 and 0."""
     algorithm = rtpo(siblings=2, continuations=0, mean=paper_mean)
@@ -281,14 +291,19 @@ def test_round_0_plants_the_trunks_and_keeps_their_boundaries():
     assert plan([Group("a"), Group("b")], 0) == [expected, expected]
 
 
+def test_forks_say_how_often_a_state_is_continued():
+    plan = ReverseTree(siblings=3, continuations=2)
+    assert plan([Group("a", (trunk(2),))], 1) == [[Fork(0, 0, 3, 2)]]
+
+
 def test_a_cap_thins_a_boundary_and_leaves_out_what_would_be_alone():
     # Three trunks; 3 siblings each would make 12. A cap of 9 leaves 6: 3, 3 and none. A cap of
     # 8 leaves 5: 3, then 2. A cap of 7 leaves 4: 3, and 1 would be alone.
     group = Group("a", (trunk(1),) * 3)
     root = ROOT_PARENT
     for cap, expected in ((12, [3, 3, 3]), (9, [3, 3]), (8, [3, 2]), (7, [3]), (4, [])):
-        plan = ReverseTree(trunks=3, siblings=3, continuations=2, max_rollouts=cap)
-        forks = [Fork(i, root, answers, 2) for i, answers in enumerate(expected)]
+        plan = ReverseTree(trunks=3, siblings=3, max_rollouts=cap)
+        forks = [Fork(i, root, answers) for i, answers in enumerate(expected)]
         assert plan([group], 1) == [forks]
 
 
@@ -328,9 +343,9 @@ WINDOWED = Tree(
     (
         Turn(ROOT_PARENT, 0, (7, 8), (7, 8), (20, 21), (-0.1, -0.2), 0, 0),
         Turn(0, 2, (30,), (30,), (22,), (-0.3,), 0, 0, 1.0, DONE),
-        Turn(0, 2, (30,), (30,), (24,), (-0.5,), 1, 4),
-        Turn(2, 2, (31,), (31,), (23,), (-0.4,), 1, 4, 1.0, DONE),
-        Turn(0, 2, (30,), (30,), (25, 26), (-0.6, -0.7), 1, 4, 0.5, DONE),
+        Turn(0, 2, (30,), (30,), (24,), (-0.5,), 2, 4),
+        Turn(2, 2, (31,), (31,), (23,), (-0.4,), 2, 4, 1.0, DONE),
+        Turn(0, 2, (30,), (30,), (25, 26), (-0.6, -0.7), 2, 4, 0.5, DONE),
     )
 )
 
@@ -345,7 +360,7 @@ WINDOWED = Tree(
 )
 def test_rows_of_a_windowed_tree(view, context):
     group = Group("t", (WINDOWED,))
-    rows = rows_of([Group("none"), group], [[], SiblingMean()(group, 1)], view)
+    rows = rows_of([Group("none"), group], [[], SiblingMean()(group, 2)], view)
     assert [row.context for row in rows] == [context, context]
     assert [row.action for row in rows] == [(24,), (25, 26)]
     assert [row.behaviour_logp for row in rows] == [(-0.5,), (-0.6, -0.7)]
