@@ -26,12 +26,16 @@ METHODS = {
     "grpo_flat, sampled (M2)": (*("--algorithm", "grpo_flat", "--algorithm.behaviour", "sampled"),),
     "rtpo": ("--algorithm", "rtpo"),
     "rtpo_plus": ("--algorithm", "rtpo_plus"),
+    "grpo, 1e-3, 16 prompts": (
+        *("--algorithm", "grpo", "--algorithm.learning-rate", "1e-3", "--prompts", "16"),
+    ),
+    "rtpo, 1e-3": ("--algorithm", "rtpo", "--algorithm.learning-rate", "1e-3"),
 }
 INTRODUCTION = """\
 Written by `scripts/results_tables.py`, which repeats every run. Success is the share of 256
 held-out tasks solved at temperature 1 (standard error of one run: 1.5 to 3 points); ranges are
 over seeds 0, 1 and 2, which share one warm start. Learning rate 5e-4 and everything else at its
-default, for every method."""
+default, for every method, except where a row says otherwise."""
 LEGEND = """\
 *Area*: mean of the evaluations after the start. *Ratio*: of trained to sampled probability at the
 first minibatch of an update, before any step on it; the largest error is over the whole run, the
