@@ -89,3 +89,10 @@ def test_a_plan_that_cannot_be_followed_is_refused(options, said):
 def test_no_chains_at_all_are_refused():
     with pytest.raises(ValueError, match=r"rollouts: at least 1 .* got 0"):
         Chains(0)
+
+
+def test_a_cap_allows_for_every_answer_to_be_continued_several_times():
+    plan = ReverseTree(siblings=4, continuations=3, max_rollouts=10)
+    (grown,) = plan([Group("a", (trunk(2),))], 1)
+    (fork,) = grown
+    assert fork.answers == 3  # one trunk is grown; 9 are left, 3 for each answer

@@ -107,17 +107,19 @@ class ReverseTree:
         return [self._at(group, turn) if turn >= 0 else [] for group in groups]
 
     def _at(self, group: Group, turn: int) -> list[Fork]:
-        left = None if self.max_rollouts is None else self.max_rollouts - rollouts_grown(group)
+        each = max(1, self.continuations)
+        cap = self.max_rollouts
+        left = None if cap is None else cap - rollouts_grown(group)
         forks: list[Fork] = []
         for i, tree in enumerate(group.trees):
             if turn >= len(tree.trunk):
                 continue
-            answers = self.siblings if left is None else min(self.siblings, left)
+            answers = self.siblings if left is None else min(self.siblings, left // each)
             if answers < 2:  # noqa: PLR2004
                 break
             parent = tree.turns[tree.trunk[turn]].parent
             forks.append(Fork(i, parent, answers, self.continuations))
-            left = None if left is None else left - answers
+            left = None if left is None else left - answers * each
         return forks
 
 
