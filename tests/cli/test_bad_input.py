@@ -1,5 +1,6 @@
 """Bad input: a clear error before any work, exit code 2, and nothing written or overwritten."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -79,7 +80,7 @@ def refused(retrograde, place):
         ("--algorithm.kl -1", ["kl: a coefficient of at least 0 is needed, got -1"]),
         ("--algorithm.learning-rate 0", ["learning_rate: above 0 is needed, got 0"]),
         ("--algorithm.learning-rate nan", ["learning_rate: above 0 is needed, got nan"]),
-        ("--algorithm grpo --algorithm.rollouts 0", ["rollouts: at least 1 a task"]),
+        ("--algorithm grpo --algorithm.rollouts 0", ["rollouts: at least 2 are compared"]),
         (
             "--algorithm.max-rollouts 1 --algorithm.trunks 2",
             ["max_rollouts: at least the 2 trunks"],
@@ -241,3 +242,15 @@ def test_a_checkpoint_whose_run_has_a_damaged_manifest_is_refused(finished, refu
     (place / "run" / "manifest.json").write_text("{")
     words = ["run/checkpoints/step-000001", "--environment", "hop", "--json"]
     refused("evaluate", *words, saying="run/manifest.json is damaged")
+
+
+def test_a_directory_that_another_run_is_writing_in_is_refused(refused, place, stranger):
+    (place / "busy").mkdir()
+    held = os.open(place / "busy", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    refused("train", "--model", stranger, "--out", "busy", saying=["busy", "another process"])
+    os.close(held)
+
+
+def test_a_directory_that_cannot_be_made_is_refused(refused, stranger):
+    refused("train", "--model", stranger, "--out", "/proc/nowhere/run", saying="/proc/nowhere/run")

@@ -42,6 +42,8 @@ def grpo(
         learning_rate: None takes what the model recommends.
         warmup_steps: optimizer steps over which the learning rate rises.
     """
+    if rollouts < 2:  # noqa: PLR2004
+        raise ValueError(f"rollouts: at least 2 are compared with each other, got {rollouts}")
     return Algorithm(
         grow=Chains(rollouts),
         credit=GroupRelative(scale),

@@ -162,6 +162,8 @@ def warm_started(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         progress(f"warm start on {environment.name}", (step + 1) / settings.steps)
+    for config in (model.config, model.generation_config):  # so that plain `generate` stops
+        config.eos_token_id = TransformersChat(tokenizer).end_of_turn
     model.config.update({MARK: {"environment": environment.name} | asdict(settings)})
     return model.eval(), tokenizer
 

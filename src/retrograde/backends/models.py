@@ -94,7 +94,7 @@ def model_directory(
         is_embedded = f'"{MARK}"' in (path / "config.json").read_text()
         return name, EMBEDDED if is_embedded else PRETRAINED
     near = difflib.get_close_matches(name, MODELS, n=2, cutoff=0.5)
-    if near or "/" not in name or path.is_absolute() or name.startswith("."):
+    if near or name.count("/") != 1 or name.startswith(".") or path.parent.is_dir():
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(
             f"no model {name!r}: {hint}needed is one of {', '.join(MODELS)}, a directory that "

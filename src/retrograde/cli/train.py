@@ -1,6 +1,7 @@
 """`retrograde train`: put the parts together and run the loop."""
 
 import asyncio
+import fcntl
 import json
 import os
 import sys
@@ -79,15 +80,43 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     if optimizer is not None:
         parts.learner.load_state(optimizer)
         parts.policy.version = state.version
-    return partial(_run, settings, record, parts, state)
+    return partial(_run, settings, record, parts, state, _claimed(settings))
 
 
-def _run(settings: Settings, record: Mapping[str, Any], parts: Parts, state: State) -> int:
-    settings.out.mkdir(parents=True, exist_ok=True)
-    write_manifest(settings.out, record, settings.arguments)
-    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-        ports = _ports(settings, parts, state, panel)
-        asyncio.run(_trained(settings, state, ports))
+def _claimed(settings: Settings) -> int:
+    """Make the run's directory and lock it for as long as this process lives.
+
+    Returns:
+        The descriptor that holds the lock.
+
+    Raises:
+        ValueError: the directory cannot be made, or another process is writing a run in it.
+    """
+    out = settings.out
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        held = os.open(out, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"--out {out}: another process is writing a run in it") from None
+    except OSError as cause:
+        raise ValueError(f"--out {out}: it cannot be made or locked: {cause}") from cause
+    _check_out(settings)  # it may have been filled while the model was being made
+    return held
+
+
+def _run(
+    settings: Settings, record: Mapping[str, Any], parts: Parts, state: State, lock: int
+) -> int:
+    if not settings.quiet:
+        print(f"run directory: {settings.out}", file=sys.stderr)
+    try:
+        write_manifest(settings.out, record, settings.arguments)
+        with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
+            ports = _ports(settings, parts, state, panel)
+            asyncio.run(_trained(settings, state, ports))
+    finally:
+        os.close(lock)
     _summary(settings, panel)
     return 0
 
@@ -236,6 +265,13 @@ def _summary(settings: Settings, panel: Panel) -> None:
         table.add_row(name, f"{first[key]:.3f}", f"{last[key]:.3f}")
     console = Console(file=sys.stdout)
     console.print(table)
+    if last["step"] > 0 and last["policy_version"] == 0:
+        console.print(
+            f"nothing was learned: in {last['step']} iterations no update had the signal it needs "
+            f"(min_signal={settings.algorithm.update.min_signal} answers with an advantage other "
+            "than 0); try more --prompts, an easier task, or a lower --algorithm.min-signal",
+            soft_wrap=True,
+        )
     console.print(
         f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
         f"in {last['wall_seconds']:.0f} s\n"

@@ -1,5 +1,6 @@
 """When to learn, from what, and how hard."""
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ class Update:
         for name in ("epochs", "minibatches", "min_signal"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: at least 1 is needed, got {getattr(self, name)}")
-        if self.learning_rate is not None and not self.learning_rate > 0:
+        rate = self.learning_rate
+        if rate is not None and not (math.isfinite(rate) and rate > 0):
             raise ValueError(f"learning_rate: above 0 is needed, got {self.learning_rate}")
         if self.warmup_steps < 0:
             raise ValueError(f"warmup_steps: at least 0 is needed, got {self.warmup_steps}")

@@ -52,7 +52,7 @@ class Run:
         for name in ("temperature", "turn_seconds"):
             if not (math.isfinite(values[name]) and values[name] > 0):
                 raise ValueError(f"{name}: a number above 0 is needed, got {values[name]}")
-        if not self.weight_decay >= 0:
+        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ValueError(f"weight_decay: at least 0 is needed, got {self.weight_decay}")
 
     def is_over(self, state: "State") -> bool:
