@@ -41,7 +41,7 @@ class Recommended:
 
 
 EMBEDDED = Recommended(5e-4, 32, 256, 40_000, 1, 1)
-PRETRAINED = Recommended(1e-6, 2, 4, None, None, 3)
+PRETRAINED = Recommended(1e-6, 2, 4, None, None, 2)
 """For a model that takes seconds to say a sentence on a CPU; a GPU wants more prompts."""
 
 MODELS: dict[str, tuple[str, Recommended]] = {
