@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,6 @@ from retrograde.data.rows import rows_of
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree
 from retrograde.environments.hop import Hop, Question
 from retrograde.environments.lake import Lake
-from retrograde.environments.protocol import Observation
 from retrograde.policies.scripted import ScriptedPolicy
 from retrograde.rollouts.plans import NEW_TREE, Fork, ReverseTree, rollouts_grown
 
@@ -204,7 +204,7 @@ def _rewards():
     def turned(_episode, _text, observation):
         if observation.end is None:
             return observation
-        return Observation(observation.messages, float(next(numbers) % 5), observation.end)
+        return replace(observation, reward=float(next(numbers) % 5))
 
     return turned
 
