@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 from retrograde.environments.hop import (
     ENTITIES,
@@ -17,7 +18,7 @@ from retrograde.environments.hop import (
     Question,
     Said,
 )
-from retrograde.environments.protocol import Forking, Offer
+from retrograde.environments.protocol import Forking
 
 
 class WorkedByHand(Question):

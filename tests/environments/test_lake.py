@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 from retrograde.environments.lake import (
     DIRECTIONS,
@@ -14,7 +15,6 @@ from retrograde.environments.lake import (
     Lake,
     LakeEpisode,
 )
-from retrograde.environments.protocol import Offer
 
 #                 column 0123
 BY_HAND = Chart(rows=("SFFF", "HFHF", "FFFF", "FFHG"))

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from retrograde.data.offer import Offer
 from retrograde.environments.hop import Hop
-from retrograde.environments.protocol import Offer
 from retrograde.environments.registry import ENVIRONMENTS, environment_named
 
 

@@ -135,7 +135,7 @@ def _even_win_others_break():
     def turned(episode, _text, observation):
         if episode.number % 2:
             raise OSError("no connection")
-        return replace(observation, reward=1.0, end=End.FINISHED)
+        return replace(observation, reward=1.0, end=End.FINISHED, score=1.0)
 
     return turned
 

@@ -199,7 +199,7 @@ async def _demonstrations(
         short, long = managed.open(episode.opening()), flat.open(episode.opening())
         for turn in range(environment.turn_limit):
             text = episode.demonstrate(derived(seed, number, turn))
-            action = (*tokenizer.encode(text, add_special_tokens=False), chat.end_of_turn)
+            action = chat.said(text)
             pairs.append(Demonstration(managed.context(short), flat.context(long), action))
             said = await episode.act(text)
             if said.end is not None:

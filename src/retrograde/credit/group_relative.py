@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from retrograde.data.evidence import NO_EVIDENCE, Evidence
 from retrograde.data.rows import Judgement
 from retrograde.data.tree import End, Group
 
@@ -26,9 +27,11 @@ class GroupRelative:
     scale: bool = True
     """Divide by the standard deviation."""
 
-    def __call__(self, group: Group, grown_in: int) -> Sequence[Judgement]:
+    def __call__(
+        self, group: Group, grown_in: int, evidence: Evidence = NO_EVIDENCE
+    ) -> Sequence[Judgement]:
         """One judgement for each tree; the round does not matter."""
-        del grown_in
+        del grown_in, evidence
         returns = [
             tree.returns[leaf]
             for tree in group.trees

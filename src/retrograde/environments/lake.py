@@ -16,9 +16,10 @@ from typing import Literal, Protocol, Self, cast
 import numpy as np
 
 from retrograde.data.message import Message, spoken
+from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
-from retrograde.environments.protocol import Forking, Observation, Offer, Split
+from retrograde.environments.protocol import Forking, Observation, Split
 from retrograde.environments.tasks import numbered_task, parts_of_task
 
 SIZE = 4

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Literal, Protocol, Self
 
 from retrograde.data.message import ContextPolicy, Message
+from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 
 Split = Literal["train", "test"]
@@ -27,22 +28,6 @@ class Forking(StrEnum):
     checks that it is told the same things."""
     NONE = "none"
     """It cannot be done. Methods that fork refuse the environment before any work."""
-
-
-class Offer(StrEnum):
-    """What an environment can tell beyond an outcome.
-
-    Methods that need one refuse an environment without it.
-    """
-
-    SCORES = "scores"
-    """An `Observation.score` after every action."""
-    TURN_REWARDS = "turn_rewards"
-    """A reward after every action, not only at the end."""
-    ATTEMPTS = "attempts"
-    """Every turn is a try at the whole task, and its score says how good a try."""
-    GOLD = "gold"
-    """`Environment.gold` knows the right final answer."""
 
 
 @dataclass(frozen=True, slots=True)
