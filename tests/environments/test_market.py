@@ -5,6 +5,7 @@ from statistics import fmean
 
 import pytest
 
+from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 from retrograde.environments.market import (
     CALM,
@@ -22,7 +23,7 @@ from retrograde.environments.market import (
     Market,
     MarketEpisode,
 )
-from retrograde.environments.protocol import Forking, Offer
+from retrograde.environments.protocol import Forking
 
 BY_HAND = Day(
     (

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
 from retrograde.data.message import Message, spoken
+from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
-from retrograde.environments.protocol import Forking, Observation, Offer, Split
+from retrograde.environments.protocol import Forking, Observation, Split
 from retrograde.environments.tasks import numbered_task, parts_of_task
 
 GOODS = ("bread", "cloth", "fish", "honey", "pepper", "rice", "salt", "silk", "tea", "wool")
