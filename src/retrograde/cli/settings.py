@@ -14,6 +14,7 @@ import tyro
 
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.fit import obstacles
+from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, environment_named
@@ -68,7 +69,7 @@ def parse_train(arguments: Sequence[str]) -> Settings:
         "Train",
         [
             ("run", Annotated[Run, tyro.conf.arg(name="")]),
-            ("algorithm", Annotated[Any, tyro.conf.arg(constructor=method)]),
+            ("algorithm", Annotated[Any, tyro.conf.arg(constructor=written_out(method))]),
             ("environment", Annotated[Any, tyro.conf.arg(constructor=world)]),
         ],
     )

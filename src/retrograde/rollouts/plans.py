@@ -75,10 +75,13 @@ class Chains:
     """Independent rollouts of each task; nothing branches."""
 
     rollouts: int = 8
+    least: int = 1
+    """Rollouts that the credit needs; 2 where they are compared with each other."""
 
     def __post_init__(self) -> None:
-        if self.rollouts < 1:
-            raise ValueError(f"rollouts: at least 1 a task is needed, got {self.rollouts}")
+        if self.rollouts < self.least:
+            why = "are compared with each other" if self.least > 1 else "a task is needed"
+            raise ValueError(f"rollouts: at least {self.least} {why}, got {self.rollouts}")
 
     @property
     def forks(self) -> bool:

@@ -16,7 +16,7 @@ class Update:
     every_round: bool = False
     """Learn and publish after each round of growth, not once the group is grown."""
     epochs: int = 1
-    minibatches: int = 1
+    minibatches: int = 2
     """Optimizer steps an epoch; a group is never divided."""
     min_signal: int = 1
     """Rows with an advantage other than 0 that an update needs; with fewer it is skipped,
