@@ -55,6 +55,15 @@ def relative(
     return {key: (value - level) / spread for key, value in values.items()}
 
 
+def above(value: float, level: float) -> float:
+    """value - level, and exactly 0 where they differ in the last places only.
+
+    The mean of equal floats can differ from them; what is equal must give no gradient at all.
+    """
+    same = math.isclose(value, level, rel_tol=1e-12, abs_tol=1e-12)
+    return 0.0 if same else value - level
+
+
 def by_rollout(group: Group, advantage: Mapping[Rollout, Advantage]) -> list[Judgement]:
     """Each turn of a rollout gets the rollout's advantage; rollouts not named do not train."""
     return by_visit(
