@@ -4,7 +4,8 @@ A rollout is named by (tree, leaf), a turn by (tree, turn), a visit by (tree, le
 """
 
 import math
-from collections.abc import Hashable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
 from statistics import fmean, pstdev, stdev
 from typing import TypeVar
 
@@ -25,6 +26,11 @@ def outcomes(group: Group) -> dict[Rollout, float]:
         for leaf in tree.leaves
         if tree.turns[leaf].end is not End.FAILED
     }
+
+
+def paths(group: Group) -> dict[Rollout, tuple[int, ...]]:
+    """The turns, first to last, of each rollout of a group that did not fail."""
+    return {(t, leaf): group.trees[t].path(leaf) for t, leaf in outcomes(group)}
 
 
 def relative(
@@ -53,6 +59,26 @@ def relative(
     level = fmean(each)
     spread = (pstdev(each) if population else stdev(each)) + epsilon if scale else 1.0
     return {key: (value - level) / spread for key, value in values.items()}
+
+
+def relative_within(
+    values: Mapping[K, float],
+    part: Callable[[K], Hashable],
+    *,
+    scale: bool = True,
+    population: bool = False,
+    epsilon: float = 1e-6,
+) -> dict[K, float]:
+    """`relative` within each part of the values: those for which `part` says the same."""
+    parts: defaultdict[Hashable, dict[K, float]] = defaultdict(dict)
+    for key, value in values.items():
+        parts[part(key)][key] = value
+    how = {"scale": scale, "population": population}
+    return {
+        key: stands
+        for each in parts.values()
+        for key, stands in relative(each, epsilon=epsilon, **how).items()
+    }
 
 
 def by_rollout(group: Group, advantage: Mapping[Rollout, Advantage]) -> list[Judgement]:
