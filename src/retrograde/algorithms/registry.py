@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.arpo import arpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
 from retrograde.algorithms.rtpo import rtpo
@@ -12,6 +13,7 @@ from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
     {
+        "arpo": arpo,
         "grpo": grpo,
         "grpo_flat": grpo_flat,
         "rtpo": rtpo,

@@ -194,10 +194,15 @@ class Grower:
         return Walk(*here, line, boundary.history, boundary.context, boundary.before)
 
     async def _keep(self, live: Sequence[Walk], seed: int) -> None:
-        kept = [walk for walk in live if walk.fork.keep]
-        copies = await _all(walk.line.fork(derived(seed, i)) for i, walk in enumerate(kept))
-        for walk, copy in zip(kept, _sound(copies), strict=True):
+        kept: dict[tuple[int, int, int], Walk] = {}
+        for walk in live:
             place = (walk.group, walk.tree, walk.parent)
+            if walk.fork.keep and place not in self._boundaries:  # siblings answer one boundary
+                kept.setdefault(place, walk)
+        copies = await _all(
+            walk.line.fork(derived(seed, i)) for i, walk in enumerate(kept.values())
+        )
+        for (place, walk), copy in zip(kept.items(), _sound(copies), strict=True):
             self._boundaries[place] = Boundary(copy, walk.history, walk.context, walk.before)
 
     async def _answer(self, live: Sequence[Walk], seed: int) -> list[Draft]:
