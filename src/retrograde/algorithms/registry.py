@@ -3,19 +3,25 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from retrograde.algorithms.a2tgpo import a2tgpo
+from retrograde.algorithms.aepo import aepo
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.arpo import arpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
+from retrograde.algorithms.patr import patr
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
 from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
     {
+        "a2tgpo": a2tgpo,
+        "aepo": aepo,
         "arpo": arpo,
         "grpo": grpo,
         "grpo_flat": grpo_flat,
+        "patr": patr,
         "rtpo": rtpo,
         "rtpo_plus": rtpo_plus,
     }

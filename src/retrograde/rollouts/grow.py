@@ -104,7 +104,7 @@ class Grower:
         """The groups with a round more in them. Round 0 forgets all earlier boundaries.
 
         Raises:
-            RuntimeError: every rollout of the round failed.
+            RuntimeError: every rollout of the iteration so far has failed.
         """
         if grown_in == 0:
             await self.forget()
@@ -117,15 +117,16 @@ class Grower:
             merges = merged(drafts) if tick == 0 else {}
             tick += 1
             live = await self._settle(drafts, merges, sprouts, (grown_in, tick), ended, seed)
-        if ended and set(ended) == {End.FAILED}:
-            raise RuntimeError(
-                f"all {ended[End.FAILED]} rollouts of round {grown_in} failed in "
-                f"{self.environment.name}; the reasons are in the log"
-            )
-        return [
+        grown = [
             Group(group.task, tuple(Tree(tuple(turns)) for turns in trees))
             for group, trees in zip(groups, sprouts, strict=True)
         ]
+        if ended[End.FAILED] and not _any_valid(grown):
+            raise RuntimeError(
+                f"all {ended[End.FAILED]} rollouts of round {grown_in} failed in "
+                f"{self.environment.name}, and none is left from before; the reasons are in the log"
+            )
+        return grown
 
     async def forget(self) -> None:
         """Close every kept boundary."""
@@ -210,7 +211,10 @@ class Grower:
         contexts = [walk.context for walk in live]
         answers = await self.policy.sample(contexts, self.sampling, seed)
         texts = [self.renderer.tokenizer.decode(answer.ids) for answer in answers]
-        outcomes = await _all(walk.line.act(text) for walk, text in zip(live, texts, strict=True))
+        outcomes = await _all(
+            walk.line.act(text) if answer.ids else _unanswered()
+            for walk, answer, text in zip(live, answers, texts, strict=True)
+        )
         drafts: list[Draft] = []
         for walk, answer, outcome in zip(live, answers, outcomes, strict=True):
             draft = Draft(walk, answer, outcome)
@@ -302,6 +306,23 @@ class Grower:
             draft.context,
             walk.context + draft.answer.ids,
         )
+
+
+def _any_valid(groups: Sequence[Group]) -> bool:
+    return any(
+        tree.turns[leaf].end is not End.FAILED
+        for group in groups
+        for tree in group.trees
+        for leaf in tree.leaves
+    )
+
+
+class NoAnswerError(RuntimeError):
+    """A policy answered with no token at all, not even one that stops."""
+
+
+async def _unanswered() -> Observation:
+    raise NoAnswerError("the policy answered with no token")
 
 
 def _reopen(trees: Sequence[list[Turn]], fork: Fork) -> None:
