@@ -3,7 +3,10 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from retrograde.algorithms.a2tgpo import a2tgpo
+from retrograde.algorithms.aepo import aepo
 from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.arpo import arpo
 from retrograde.algorithms.cispo import cispo
 from retrograde.algorithms.dapo import dapo
 from retrograde.algorithms.dr_grpo import dr_grpo
@@ -12,6 +15,7 @@ from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
 from retrograde.algorithms.gspo import gspo
 from retrograde.algorithms.memopilot import memopilot
+from retrograde.algorithms.patr import patr
 from retrograde.algorithms.planpo import planpo
 from retrograde.algorithms.reinforce import reinforce
 from retrograde.algorithms.reinforce_pp import reinforce_pp
@@ -24,6 +28,9 @@ from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
     {
+        "a2tgpo": a2tgpo,
+        "aepo": aepo,
+        "arpo": arpo,
         "cispo": cispo,
         "dapo": dapo,
         "dr_grpo": dr_grpo,
@@ -32,6 +39,7 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "grpo_flat": grpo_flat,
         "gspo": gspo,
         "memopilot": memopilot,
+        "patr": patr,
         "planpo": planpo,
         "reinforce": reinforce,
         "reinforce_pp": reinforce_pp,
