@@ -104,7 +104,7 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
         check_same({name: stored.get(name) for name in settings.names}, settings.names)
         wanted = str(_latest(settings.out))
     source, recommended = model_directory(wanted, settings.environment, progress)
-    settings = _resolved(settings, recommended)
+    settings = resolved(settings, recommended)
     record = settings_of(
         settings.names,
         settings.algorithm,
@@ -200,7 +200,7 @@ def _latest(out: Path) -> Path:
     return found[-1]
 
 
-def _resolved(settings: Settings, recommended: Recommended) -> Settings:
+def resolved(settings: Settings, recommended: Recommended) -> Settings:
     """Settings with what was left open taken from the model's recommendation."""
     run, update = settings.run, settings.algorithm.update
     if run.is_open_ended:

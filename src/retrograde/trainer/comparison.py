@@ -5,6 +5,7 @@ Records and numbers alone: nothing here runs anything, and no torch is needed to
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from statistics import fmean
 from typing import Any, Literal
 
@@ -92,10 +93,6 @@ class Interval:
     mean: float
     low: float
     high: float
-
-    def excludes_zero(self) -> bool:
-        """Whether 0 lies outside."""
-        return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +185,8 @@ def area(curve: Sequence[Point], kind: Kind, budget: float) -> float:
     success = [curve[0].success, *(point.success for point in curve), curve[-1].success]
     end = float(np.interp(budget, used, success))
     inside = [(x, y) for x, y in zip(used, success, strict=True) if x < budget]
-    inside.append((budget, end))
-    return (
-        sum(
-            (x1 - x0) * (y0 + y1) / 2
-            for (x0, y0), (x1, y1) in zip(inside, inside[1:], strict=False)
-        )
-        / budget
-    )
+    parts = pairwise([*inside, (budget, end)])
+    return sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in parts) / budget
 
 
 def zero_advantage_share(lines: Iterable[Mapping[str, float]]) -> float | None:
@@ -337,8 +328,9 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
 
 
 def _outcome(entry: Mapping[str, Any]) -> Outcome:
-    fields = {name: value for name, value in entry.items() if name != "learning_rate"}
-    return Outcome(**fields | {"curve": tuple(Point(**point) for point in entry["curve"])})
+    fields: dict[str, Any] = {k: v for k, v in entry.items() if k != "learning_rate"}
+    fields["curve"] = tuple(Point(**point) for point in entry["curve"])
+    return Outcome(**fields)
 
 
 def _intervals(found: Mapping[str, Interval | None]) -> dict[str, Any]:

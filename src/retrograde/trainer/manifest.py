@@ -69,17 +69,24 @@ def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     Raises:
         ValueError: the differing settings, with both values.
     """
-    before, after = dict(_leaves(stored)), dict(_leaves(wanted))
-    differ = [
-        f"{name}: the run has {before.get(name)!r}, asked for is {after.get(name)!r}"
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name) and name not in MAY_CHANGE
-    ]
+    differ = differing(stored, wanted, "the run", MAY_CHANGE)
     if differ:
         raise ValueError(
             "a run is resumed with the settings it was started with (only "
             f"{', '.join(MAY_CHANGE)} may change):\n  " + "\n  ".join(differ)
         )
+
+
+def differing(
+    stored: Mapping[str, Any], wanted: Mapping[str, Any], holder: str, ignored: Sequence[str] = ()
+) -> list[str]:
+    """Settings that differ, each with both values, in words."""
+    before, after = dict(_leaves(stored)), dict(_leaves(wanted))
+    return [
+        f"{name}: {holder} has {before.get(name)!r}, asked for is {after.get(name)!r}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name) and name not in ignored
+    ]
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
