@@ -10,7 +10,7 @@ from rich.table import Table
 
 Record = Mapping[str, Any]
 NOTHING = "-"
-KIND_NAMES = {"tokens": "generated tokens", "tokens", "turns": "turns", "seconds": "seconds of training"}
+KIND_NAMES = {"tokens": "generated tokens", "turns": "turns", "seconds": "seconds of training"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ OUTCOMES = (
     Column("auc", "area under curve", "area under curve", ".3f"),
 )
 COSTS = (
-    Column("tokens", "generated tokens", ",.0f"),
+    Column("tokens", "generated tokens", "tokens", ",.0f"),
     Column("env_steps", "environment steps", "env. steps", ",.0f"),
     Column("optimizer_steps", "optimizer steps", "opt. steps", ",.1f"),
     Column("wall_seconds", "wall seconds", "wall s", ",.1f"),
@@ -114,7 +114,9 @@ def verdicts(record: Record) -> list[str]:
             continue
         shown = interval(apart, ".3f", sign=True)
         if apart["low"] == apart["high"]:
-            found.append(f"{entry['label']} minus {baseline}: {shown} in final success, in each seed.")
+            found.append(
+                f"{entry['label']} minus {baseline}: {shown} in final success, every seed."
+            )
         elif apart["low"] > 0 or apart["high"] < 0:
             side = "above" if apart["mean"] > 0 else "below"
             found.append(f"{entry['label']} ends {side} {baseline}: {shown} in final success.")
@@ -157,10 +159,11 @@ def printed(record: Record, console: Console) -> None:
     """Print the tables to a terminal."""
     methods, baseline = record["methods"], record["baseline"]
     apart = difference_rows(record, OUTCOMES)
-    parts = [(title_of(record), ("method", *(c.short for c in OUTCOMES)), rows_of(methods, OUTCOMES))]
+    outcomes, costs = (("method", *(c.short for c in columns)) for columns in (OUTCOMES, COSTS))
+    parts = [(title_of(record), outcomes, rows_of(methods, OUTCOMES))]
     if apart:
-        parts.append((f"difference to {baseline}, seed by seed", parts[0][1], apart))
-    parts.append(("cost", ("method", *(c.short for c in COSTS)), rows_of(methods, COSTS)))
+        parts.append((f"difference to {baseline}, seed by seed", outcomes, apart))
+    parts.append(("cost", costs, rows_of(methods, COSTS)))
     parts.append(("settings", SETTING_HEADINGS, setting_rows(record)))
     for title, headings, rows in parts:
         table = Table(title=title, title_justify="left")
