@@ -99,6 +99,7 @@ def curves(record: Record) -> str:
                 _draw(axes, runs, settings, label=method.label, colour=colour, marker=marker)
         axes.set_xlim(0, settings["budget"])
         axes.set_ylim(0, 1)
+        axes.xaxis.set_major_formatter("{x:,.0f}" if settings["budget"] > GRID else "{x:g}")
         axes.set_xlabel(KIND_NAMES[settings["budget_kind"]])
         axes.set_ylabel("held-out success")
         axes.grid(color=INK, alpha=0.15, linewidth=0.6)
