@@ -82,14 +82,14 @@ def test_two_seeds_spread_to_their_ends():
 
 
 def test_the_interval_is_that_of_all_resamples():
-    # All 6^6 = 46656 resamples, sorted; 10,000 draws come within the Monte Carlo error of their
-    # percentiles.
+    # All 6^6 = 46656 resamples, sorted. Means are multiples of 1/60, and 10,000 draws find their
+    # percentiles to within one such step.
     values = [0.1, 0.2, 0.4, 0.5, 0.9, 1.0]
     means = sorted(fmean(drawn) for drawn in product(values, repeat=6))
     found = bootstrap(values)
     assert found.mean == pytest.approx(fmean(values))
-    assert found.low == pytest.approx(means[round(0.025 * len(means))], abs=0.01)
-    assert found.high == pytest.approx(means[round(0.975 * len(means))], abs=0.01)
+    assert found.low == pytest.approx(means[round(0.025 * len(means))], abs=0.017)
+    assert found.high == pytest.approx(means[round(0.975 * len(means))], abs=0.017)
     assert bootstrap(values) == found  # the same draws each time
 
 

@@ -21,6 +21,7 @@ NOT_SHARED = {
     **dict.fromkeys(BUDGETS.values(), "the length of a run is --budget with --budget-kind"),
 }
 """Options of `retrograde train` that cannot be the same for every run, and what to say instead."""
+NOT_REPEATED = ("--resume", "--json", "--quiet")
 ABOUT = """\
 Train several methods from one warm start to one budget, on the same tasks and seeds, and say what
 came out: success, area under the curve and cost, each with an interval over seeds, and the
@@ -89,7 +90,7 @@ class Contest:
     as_json: bool
     jobs: int
     arguments: tuple[str, ...]
-    """The words themselves, without --resume."""
+    """The words themselves, without those that are not repeated when it is resumed."""
 
     def settings(self, resolve: Callable[[Settings], Settings]) -> dict[str, Any]:
         """What the comparison is held to when it is resumed, as plain data.
@@ -199,7 +200,7 @@ def contest_from(arguments: Sequence[str]) -> Contest:
         asked.quiet,
         asked.json,
         asked.jobs,
-        tuple(word for word in arguments if word != "--resume"),
+        tuple(word for word in arguments if word not in NOT_REPEATED),
     )
 
 

@@ -151,16 +151,16 @@ class Processes:
             )
             self._running.add(process)
         said: deque[str] = deque(maxlen=SHOWN_LINES)
-        for line in process.stderr or ():
-            said.append(line)
-            if line.startswith("step "):
-                (last,) = _lines(job.folder, last=1)
-                told("running", job.share(last), last)
-        code = process.wait()
+        with process:
+            for line in process.stderr or ():
+                said.append(line)
+                if line.startswith("step "):
+                    (last,) = _lines(job.folder, last=1)
+                    told("running", job.share(last), last)
         with self._lock:
             self._running.discard(process)
-        if code:
-            reason = said[-1].strip() if said else f"exit code {code}"
+        if process.returncode:
+            reason = said[-1].strip() if said else f"exit code {process.returncode}"
             return job.failure(reason, "".join(said))
         with Failure() as failure:
             return job.outcome()
