@@ -4,6 +4,8 @@ import contextlib
 import io
 import json
 import re
+import runpy
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import fmean
@@ -190,6 +192,36 @@ def test_the_picture_takes_the_colours_of_its_page(compared):
     assert "#ffffff" in picture
     assert "currentColor" in inline(picture)
     assert "#ffffff" not in inline(picture)
+
+
+def test_the_results_page_is_written_from_records(compared, place, monkeypatch):
+    script = Path(__file__).parents[2] / "scripts" / "results_page.py"
+    monkeypatch.setattr("sys.argv", [str(script), "--commentary", "said.md"])
+    write = runpy.run_path(str(script))["main"]
+    assert write() == 2  # nothing to write about, and nothing is overwritten
+    assert not (place / "docs").exists()
+    folder = place / "benchmarks" / "results" / "hop"
+    folder.mkdir(parents=True)
+    shutil.copy(compared[0] / "compare.json", folder)
+    (place / "said.md").write_text("All is well.\n\n## hop\n\nAs expected.\n\n## Why\n\nLuck.\n")
+    assert write() == 0
+    text = (place / "docs" / "results.md").read_text()
+    places = [
+        text.index(expected)
+        for expected in (
+            "# Results",
+            "All is well.",
+            "## hop",
+            f"| `{RTPO}` |",
+            "As expected.",
+            "## Why",
+        )
+    ]
+    assert places == sorted(places)
+    apart = recorded(compared[0])["methods"][1]["difference"]["final_success"]["mean"]
+    assert f"{apart:+.3f}" in text
+    assert "(pictures/results-hop.svg)" in text
+    ET.parse(place / "docs" / "pictures" / "results-hop.svg")  # noqa: S314 - our own
 
 
 class Stopped(BaseException):

@@ -42,7 +42,9 @@ held-out tasks solved at temperature 1 after the last update. Best success: the 
 run's evaluations, which flatters. Area under curve: success against the budget used, 1 for a \
 method that always succeeds. Environment steps: turns played while training. Wall seconds \
 include evaluations. Zero-advantage turns: share of the turns in updates from which nothing is \
-learned. A difference is the mean over seeds of the difference between two runs of one seed."""
+learned. A run uses at most one iteration more than its budget; final success counts what it \
+learned there, the area does not. A difference is the mean over seeds of the difference between \
+two runs of one seed."""
 FEW_SEEDS = 5
 
 
