@@ -34,7 +34,7 @@ from retrograde.trainer.comparison import (
 from retrograde.trainer.manifest import commit, differing
 
 RECORD = "compare.json"
-MAY_CHANGE = ("arguments", "baseline")
+MAY_CHANGE = ("arguments", "baseline", "jobs")
 """Settings that a resumed comparison may be given anew: they change no run."""
 
 
@@ -92,7 +92,11 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     if stored is not None:
         _check_resumed(stored["settings"], settings)
         methods = methods_of(stored)
-    settings |= {"baseline": contest.baseline, "arguments": list(contest.arguments)}
+    settings |= {
+        "baseline": contest.baseline,
+        "jobs": contest.jobs,  # runs beside each other take longer
+        "arguments": list(contest.arguments),
+    }
     lock = claimed(contest.out, resume=contest.resume)
     by_label = {method.label: method for method in methods}
     return partial(_compared, Comparison(contest, settings, machine(), lock, by_label))
