@@ -64,7 +64,7 @@ def refused(retrograde, place):
         ("--algorithm gpro", ["did you mean grpo"]),
         ("--algorithm xyz", ["known: grpo, grpo_flat, rtpo, rtpo_plus"]),
         ("--environment hpo", ["no environment is named 'hpo'", "did you mean hop"]),
-        ("--environment xyz", ["known: hop, lake"]),
+        ("--environment xyz", ["known: hop, lake, market"]),
         ("--model embeded", ["no model 'embeded'", "did you mean embedded"]),
         ("--model ./nowhere", ["no model './nowhere'"]),
         ("--algorithm.siblings 1", ["siblings: at least 2 are needed", "got 1"]),
@@ -103,7 +103,7 @@ def test_a_method_that_forks_refuses_a_world_that_does_not(refused, unforkable, 
     for method in ("rtpo", "rtpo_plus"):
         refused(
             "train", "--environment", "unforkable", "--algorithm", method, "--model", stranger,
-            saying=["unforkable", "neither fork nor replay", "do not fork: grpo, grpo_flat"],
+            saying=["unforkable", "neither fork nor replay", "can: grpo, grpo_flat"],
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 from retrograde.environments.hop import (
     ENTITIES,
@@ -94,6 +95,41 @@ async def test_an_episode_without_an_answer_is_truncated(last):
     assert (said[-1].reward, said[-1].end) == (0.0, End.TRUNCATED)
     with pytest.raises(RuntimeError, match=r"train-0.*over"):
         await episode.act("answer Dora")
+
+
+@pytest.mark.parametrize(
+    ("texts", "scores"),
+    [
+        # Three look-ups and an answer: each that is right is worth a quarter.
+        pytest.param(RIGHT, (0.25, 0.5, 0.75, 1.0), id="right"),
+        pytest.param((*RIGHT[:3], "answer Carl"), (0.25, 0.5, 0.75, 0.75), id="wrong answer"),
+        pytest.param((*RIGHT[:3], "no idea"), (0.25, 0.5, 0.75, 0.75), id="no answer"),
+        pytest.param(
+            (RIGHT[0], "search Ada boss", *RIGHT[2:]),
+            (0.25, 0.25, 0.25, 0.25),
+            id="lost on the way",
+        ),
+        pytest.param((*RIGHT[:2], "answer Dora"), (0.25, 0.5, 0.5), id="right, but not looked up"),
+        pytest.param(("answer Dora",), (0.0,), id="guessed at once"),
+    ],
+)
+async def test_the_score_says_how_much_was_found_worked_by_hand(texts, scores):
+    said, _ = await play(ada(), *texts)
+    assert tuple(o.score for o in said) == scores
+
+
+async def test_the_gold_answer_ends_a_task_rightly_once_everyone_is_found():
+    hop = Hop(hops=2)
+    for i in range(20):
+        task = hop.task("train", i)
+        episode = await hop.open(task, 0)
+        for relation in episode.left:
+            await episode.act(f"search {episode.chain[episode.used]} {relation}")
+        assert hop.gold(task).startswith("<think> 0 </think> answer ")
+        said = await episode.act(hop.gold(task))
+        assert (said.reward, said.score, said.end) == (1.0, 1.0, End.FINISHED)
+    with pytest.raises(ValueError, match="hop has no task"):
+        hop.gold("dev-1")
 
 
 async def test_a_wrong_look_up_tells_the_truth_and_uses_a_turn():
@@ -225,6 +261,7 @@ async def test_the_teacher_is_right_now_and_then_and_always_well_formed():
 def test_limits():
     assert [Hop(hops=h).turn_limit for h in (1, 3, 5)] == [2, 4, 6]
     assert Hop().forking is Forking.FORK
+    assert Hop().offers == {Offer.SCORES, Offer.GOLD}
     for hops in (0, 6):
         with pytest.raises(ValueError, match=f"hops: got {hops}, needed 1 to 5"):
             Hop(hops=hops)

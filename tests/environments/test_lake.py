@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 from retrograde.environments.lake import (
     DIRECTIONS,
@@ -61,6 +62,21 @@ async def test_walls_stop_and_time_runs_out(monkeypatch):
     assert said[-1].reward == 0.0
 
 
+async def test_the_score_says_how_near_the_goal_is_worked_by_hand(monkeypatch):
+    # Six steps lead from the start to the goal, around the holes; each is worth a sixteenth.
+    episode = on(monkeypatch)
+    assert episode.score == 1 - 6 / 16
+    said = await walk(episode, "east", "east", "east", "west", "west", "south", "south", "east")
+    steps = (5, 4, 3, 4, 5, 4, 3, 2)
+    assert [o.score for o in said] == [1 - s / 16 for s in steps]
+    assert said[-1].end is End.TRUNCATED
+    said = await walk(on(monkeypatch), "east", "south", "south", "east", "east", "south")
+    assert [o.score for o in said] == [1 - s / 16 for s in (5, 4, 3, 2, 1, 0)]
+    (said,) = await walk(on(monkeypatch), "south")
+    assert said.score == 0.0
+    assert (await on(monkeypatch).act("nonsense")).score == 1 - 6 / 16
+
+
 @pytest.mark.parametrize(
     "text", ["", "go", "go up", "south", "go south east", "<think> go south", "I go south"]
 )
@@ -86,17 +102,16 @@ def test_maps_are_fair_and_the_splits_share_none():
     charts = {split: [Chart.of(f"{split}-{i}") for i in range(1000)] for split in ("train", "test")}
     for split, drawn in charts.items():
         assert all(chart.split == split for chart in drawn)
-        assert all(2 <= (chart.steps_to_goal() or 0) <= 6 for chart in drawn)
-        assert {chart.steps_to_goal() for chart in drawn} == {2, 3, 4, 5, 6}
+        assert {chart.steps_to_goal(chart.find("S")) for chart in drawn} == {2, 3, 4, 5, 6}
     assert not set(charts["train"]) & set(charts["test"])
     assert Chart.of("train-3") == Chart.of("train-3") != Chart.of("train-4")
 
 
 def test_steps_go_around_holes():
-    assert BY_HAND.steps_to_goal() == 6
-    assert Chart(("SHFF", "FFFF", "FFFF", "FFFG")).steps_to_goal() == 6
-    assert Chart(("SHGF", "FFFF", "FFFF", "FFFF")).steps_to_goal() == 4
-    assert Chart(("SHGF", "HFFF", "FFFF", "FFFF")).steps_to_goal() is None
+    assert BY_HAND.steps_to_goal((0, 0)) == 6
+    assert Chart(("SHFF", "FFFF", "FFFF", "FFFG")).steps_to_goal((0, 0)) == 6
+    assert Chart(("SHGF", "FFFF", "FFFF", "FFFF")).steps_to_goal((0, 0)) == 4
+    assert Chart(("SHGF", "HFFF", "FFFF", "FFFF")).steps_to_goal((0, 0)) is None
 
 
 async def cells(episode, script):
@@ -174,6 +189,9 @@ async def test_the_teacher_ignores_holes_and_is_right_now_and_then():
 
 def test_limits():
     assert [Lake(turns=t).turn_limit for t in (8, 16)] == [8, 16]
+    assert Lake().offers == {Offer.SCORES}
+    with pytest.raises(LookupError, match="lake has no answer that ends train-3 rightly"):
+        Lake().gold("train-3")
     for turns in (7, 17):
         with pytest.raises(ValueError, match=f"turns: got {turns}, needed 8 to 16"):
             Lake(turns=turns)

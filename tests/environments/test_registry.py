@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from retrograde.data.offer import Offer
 from retrograde.environments.hop import Hop
 from retrograde.environments.registry import ENVIRONMENTS, environment_named
 
@@ -14,6 +15,7 @@ def test_names_are_what_the_environments_call_themselves():
     assert {name: make().name for name, make in ENVIRONMENTS.items()} == {
         "hop": "hop",
         "lake": "lake",
+        "market": "market",
     }
     assert environment_named("hop") is Hop
 
@@ -21,7 +23,7 @@ def test_names_are_what_the_environments_call_themselves():
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(ValueError, match="no environment is named 'hopp'; did you mean hop"):
         environment_named("hopp")
-    with pytest.raises(ValueError, match="'zzz'; known: hop, lake"):
+    with pytest.raises(ValueError, match="'zzz'; known: hop, lake, market"):
         environment_named("zzz")
 
 
@@ -36,6 +38,28 @@ def test_an_environment_is_plain_data(make):
     assert make(**dataclasses.asdict(environment)) == environment
     with pytest.raises(dataclasses.FrozenInstanceError):
         environment.context = "full"
+
+
+@pytest.mark.parametrize("make", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+async def test_an_environment_keeps_to_what_it_offers(make):
+    environment = make()
+    for i in range(20):
+        task, said = environment.task("train", i), []
+        episode = await environment.open(task, i)
+        while not said or said[-1].end is None:
+            said.append(await episode.act(episode.demonstrate(100 * i + len(said))))
+        await episode.close()
+        scores, earned = [o.score for o in said], sum(o.reward for o in said)
+        assert (Offer.SCORES in environment.offers) == all(s is not None for s in scores)
+        if Offer.TURN_REWARDS not in environment.offers:
+            assert not any(o.reward for o in said[:-1])
+            assert (scores[-1] == 1.0) == (earned >= environment.success_return)
+        assert all(score < 1.0 for score in scores[:-1])
+        if Offer.GOLD in environment.offers:
+            assert environment.gold(task)
+        else:
+            with pytest.raises(LookupError):
+                environment.gold(task)
 
 
 def test_looking_up_loads_no_gymnasium():

@@ -48,7 +48,7 @@ async def learned(algorithm, seed):
     sampling = Sampling(1.0, world.max_new_tokens)
     grower = Grower(world, renderer, policy, sampling)
     ports = Ports(
-        tasks=lambda step: [f"train-{seed}-{step}-{i}" for i in range(PROMPTS)],
+        tasks=lambda step, page: [f"train-{seed}-{step}-{page}-{i}" for i in range(PROMPTS)],
         actors=LocalActors(grower, policy),
         learner=TransformersLearner(model, algorithm.update, pad=0),
         journal=notes,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -134,7 +135,7 @@ def _even_win_others_break():
     def turned(episode, _text, observation):
         if episode.number % 2:
             raise OSError("no connection")
-        return Observation(observation.messages, 1.0, End.FINISHED)
+        return replace(observation, reward=1.0, end=End.FINISHED, score=1.0)
 
     return turned
 

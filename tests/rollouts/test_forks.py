@@ -1,12 +1,14 @@
 """Forks: siblings have one past and futures of their own, and nobody disturbs anybody."""
 
+from dataclasses import replace
+
 import pytest
 
 from retrograde.data.message import Message
 from retrograde.data.tree import ROOT_PARENT, Group
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
-from retrograde.environments.protocol import Forking, Observation
+from retrograde.environments.protocol import Forking
 from retrograde.policies.scripted import ScriptedPolicy
 from retrograde.rollouts.line import Line, ReplayDivergedError
 from retrograde.rollouts.plans import NEW_TREE, Fork, ReverseTree
@@ -175,7 +177,7 @@ def liar():
 
     def turned(episode, text, observation):
         if episode.number > 1 and len(episode.said) == 2 and observation.end is None:
-            return Observation((Message("user", "Found: Vera"),))
+            return replace(observation, messages=(Message("user", "Found: Vera"),))
         return observation
 
     return Watched(Hop(hops=4), turned=turned, forking=Forking.REPLAY)

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from retrograde.backends.chat import TransformersChat
@@ -105,7 +105,7 @@ def graded(episode: WatchedEpisode, text: str, observation: Observation) -> Obse
     """A reward for each turn that depends on the words alone, so that any two answers differ."""
     del episode
     reward = observation.reward + derived("graded", text) % 8 / 8
-    return Observation(observation.messages, reward, observation.end)
+    return replace(observation, reward=reward)
 
 
 class SpyPolicy:

@@ -160,7 +160,9 @@ async def ran(
         return {"eval/success": 0.0}
 
     ports = Ports(
-        tasks=lambda step: [f"train-{step * prompts + i}" for i in range(prompts)],
+        tasks=lambda step, page: [
+            f"train-{step * prompts + i + page * 1000}" for i in range(prompts)
+        ],
         actors=actors(calls, growing, policy),
         learner=LoggedLearner(calls, learner),
         journal=notes,

@@ -15,7 +15,6 @@ from retrograde.backends.sampler import action_logp
 from retrograde.data.rows import View
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree
 from retrograde.environments.hop import Hop
-from retrograde.environments.protocol import Observation
 from retrograde.rendering.history import Renderer
 
 from .runs import TURNS, LoggedActors, graded_hop, ran
@@ -246,7 +245,7 @@ async def test_siblings_that_cancel_each_other_are_no_update():
 
     def lucky(episode, _text, observation):
         reward = float(episode.number % 2)
-        return Observation(observation.messages, reward, observation.end or End.FINISHED)
+        return replace(observation, reward=reward, end=observation.end or End.FINISHED)
 
     world = Watched(Hop(hops=2), turned=lucky, comparable=False)
     run = await ran(rtpo(siblings=2, **QUICK), world=world, prompts=1, temperature=1e-4)

@@ -60,7 +60,9 @@ async def called(algorithm, run=None, *, script=searching, prompts=2, state=None
         return {"eval/success": 0.5}
 
     ports = Ports(
-        tasks=lambda step: [f"train-{step * prompts + i}" for i in range(prompts)],
+        tasks=lambda step, page: [
+            f"train-{step * prompts + i + page * 1000}" for i in range(prompts)
+        ],
         actors=LoggedActors(calls, growing, policy),
         learner=LoggedLearner(calls, Pupil()),
         journal=notes,

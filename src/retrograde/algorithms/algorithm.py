@@ -1,12 +1,23 @@
 """What an algorithm is: where to grow, who gets credit, which loss, how many steps."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from retrograde.credit.protocol import Credit
-from retrograde.data.rows import View
+from retrograde.data.offer import Offer
+from retrograde.data.rows import Row, View
 from retrograde.losses.policy import PolicyLoss
 from retrograde.rollouts.plans import Plan
 from retrograde.schedules.update import Update
+
+
+class Normalise(Protocol):
+    """Looks at all rows of an update at once; plain data."""
+
+    def __call__(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows, in order, with other advantages."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +30,7 @@ class Algorithm:
     update: Update
     view: View = View.EXACT
     """Which context the rows carry; anything but EXACT is a control, not a method."""
+    normalise: Normalise | None = None
+    """What is done to advantages over the whole update, after credit within groups."""
+    needs: tuple[Offer, ...] = ()
+    """What an environment must offer besides an outcome."""

@@ -8,12 +8,13 @@ Differs from the source:
     Groups are 8 rollouts; the paper takes 64.
 """
 
-from typing import Literal
+from typing import Literal, Unpack
 
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.credit.group_relative import GroupRelative
 from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.plans import Chains
+from retrograde.schedules.steps import Steps
 from retrograde.schedules.update import Update
 
 
@@ -24,10 +25,7 @@ def grpo(
     mean: Literal["token", "rollout"] = "token",
     clip: float = 0.2,
     kl: float = 0.0,
-    epochs: int = 1,
-    minibatches: int = 2,
-    learning_rate: float | None = None,
-    warmup_steps: int = 10,
+    **steps: Unpack[Steps],
 ) -> Algorithm:
     """Group Relative Policy Optimization.
 
@@ -37,21 +35,11 @@ def grpo(
         mean: what counts as one in the loss.
         clip: bound of the token ratio on either side (epsilon).
         kl: coefficient of the k3 penalty against the initial policy (beta).
-        epochs: passes over the rollouts of a step (num_iterations).
-        minibatches: optimizer steps in a pass.
-        learning_rate: None takes what the model recommends.
-        warmup_steps: optimizer steps over which the learning rate rises.
+        **steps: see `Steps`.
     """
-    if rollouts < 2:  # noqa: PLR2004
-        raise ValueError(f"rollouts: at least 2 are compared with each other, got {rollouts}")
     return Algorithm(
-        grow=Chains(rollouts),
+        grow=Chains(rollouts, least=2),
         credit=GroupRelative(scale),
         loss=PolicyLoss(clip, clip, mean=Mean(mean), kl=kl),
-        update=Update(
-            epochs=epochs,
-            minibatches=minibatches,
-            learning_rate=learning_rate,
-            warmup_steps=warmup_steps,
-        ),
+        update=Update(**steps),
     )

@@ -10,11 +10,12 @@ Differs from the source:
 """
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Unpack
 
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.grpo import grpo
 from retrograde.data.rows import View
+from retrograde.schedules.steps import Steps
 
 
 def grpo_flat(
@@ -24,10 +25,7 @@ def grpo_flat(
     scale: bool = True,
     mean: Literal["token", "rollout"] = "token",
     clip: float = 0.2,
-    epochs: int = 1,
-    minibatches: int = 2,
-    learning_rate: float | None = None,
-    warmup_steps: int = 10,
+    **steps: Unpack[Steps],
 ) -> Algorithm:
     """GRPO on flat histories; a control, not a method.
 
@@ -38,20 +36,8 @@ def grpo_flat(
         scale: divide the advantage by the group's standard deviation.
         mean: what counts as one in the loss.
         clip: bound of the token ratio on either side.
-        epochs: passes over the rollouts of a step.
-        minibatches: optimizer steps in a pass.
-        learning_rate: None takes what the model recommends.
-        warmup_steps: optimizer steps over which the learning rate rises.
+        **steps: see `Steps`.
     """
-    views = {"recomputed": View.FLAT_RECOMPUTED, "sampled": View.FLAT_SAMPLED}
-    exact = grpo(
-        rollouts=rollouts,
-        scale=scale,
-        mean=mean,
-        clip=clip,
-        epochs=epochs,
-        minibatches=minibatches,
-        learning_rate=learning_rate,
-        warmup_steps=warmup_steps,
-    )
-    return replace(exact, view=views[behaviour])
+    view = View.FLAT_RECOMPUTED if behaviour == "recomputed" else View.FLAT_SAMPLED
+    exact = grpo(rollouts=rollouts, scale=scale, mean=mean, clip=clip, **steps)
+    return replace(exact, view=view)

@@ -5,15 +5,16 @@ Source:
 Differs from the source:
     The defaults are sound for small models with one shared network: 8 siblings, merging, warm-up,
     a least signal. `siblings=2, continuations=0, min_signal=1, warmup_steps=0, kl=0.02` is the
-    paper, which does not state clip bound and epochs; 0.2 and 1 are ours.
+    paper, which states neither clip bound nor epochs.
 """
 
-from typing import Literal
+from typing import Literal, Unpack
 
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.credit.sibling_mean import SiblingMean
 from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.plans import ReverseTree
+from retrograde.schedules.steps import Pace
 from retrograde.schedules.update import Update
 
 
@@ -26,10 +27,8 @@ def rtpo(
     mean: Literal["turn", "sum"] = "turn",
     clip: float = 0.2,
     kl: float = 0.0,
-    epochs: int = 1,
     min_signal: int = 10,
-    learning_rate: float | None = None,
-    warmup_steps: int = 10,
+    **steps: Unpack[Pace],
 ) -> Algorithm:
     """Reverse-Turn Policy Optimization.
 
@@ -41,10 +40,8 @@ def rtpo(
         mean: over a turn's tokens, then siblings; sum leaves out the division by length.
         clip: bound of the token ratio on either side (epsilon).
         kl: coefficient of the k3 penalty against the initial policy (the paper's 0.02).
-        epochs: passes over the siblings of a phase (E_ppo).
         min_signal: informative siblings a phase needs to take a step.
-        learning_rate: None takes what the model recommends.
-        warmup_steps: optimizer steps over which the learning rate rises.
+        **steps: see `Pace`.
     """
     return Algorithm(
         grow=ReverseTree(trunks, siblings, continuations, max_rollouts),
@@ -52,9 +49,8 @@ def rtpo(
         loss=PolicyLoss(clip, clip, mean=Mean(mean), kl=kl),
         update=Update(
             every_round=True,
-            epochs=epochs,
+            minibatches=1,
             min_signal=min_signal,
-            learning_rate=learning_rate,
-            warmup_steps=warmup_steps,
+            **steps,
         ),
     )

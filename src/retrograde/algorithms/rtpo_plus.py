@@ -10,10 +10,11 @@ Differs from the source:
 """
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Unpack
 
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.rtpo import rtpo
+from retrograde.schedules.steps import Pace
 
 
 def rtpo_plus(
@@ -25,10 +26,8 @@ def rtpo_plus(
     mean: Literal["turn", "sum"] = "turn",
     clip: float = 0.2,
     kl: float = 0.0,
-    epochs: int = 1,
     min_signal: int = 10,
-    learning_rate: float | None = None,
-    warmup_steps: int = 10,
+    **steps: Unpack[Pace],
 ) -> Algorithm:
     """RTPO with replay of the last K - 1 phases.
 
@@ -40,10 +39,18 @@ def rtpo_plus(
         mean: over a turn's tokens, then siblings; sum leaves out the division by length.
         clip: bound of the token ratio on either side.
         kl: coefficient of the k3 penalty against the initial policy.
-        epochs: passes over the rows of a phase.
         min_signal: informative rows, replayed ones included, that a phase needs.
-        learning_rate: None takes what the model recommends.
-        warmup_steps: optimizer steps over which the learning rate rises.
+        **steps: see `Pace`.
     """
-    strict = rtpo(**locals())
+    strict = rtpo(
+        trunks=trunks,
+        siblings=siblings,
+        continuations=continuations,
+        max_rollouts=max_rollouts,
+        mean=mean,
+        clip=clip,
+        kl=kl,
+        min_signal=min_signal,
+        **steps,
+    )
     return replace(strict, update=replace(strict.update, replay=True))

@@ -70,6 +70,10 @@ class TransformersChat:
         """
         return self._decoded(tuple(ids))
 
+    def said(self, text: str) -> tuple[int, ...]:
+        """An answer of these words, as if it had been sampled; for answers nobody sampled."""
+        return (*self._encoded(text), self.end_of_turn)
+
     def _text_of(self, ids: tuple[int, ...]) -> str:
         kept = [token for token in ids if token not in self.stop_ids]
         return cast("str", self.tokenizer.decode(kept, clean_up_tokenization_spaces=False))

@@ -49,7 +49,11 @@ class WarmStart:
     seed: int = 0
 
 
-WARM_STARTS = {"hop": WarmStart(steps=300), "lake": WarmStart(steps=60, flat_every=0)}
+WARM_STARTS = {
+    "hop": WarmStart(steps=300),
+    "lake": WarmStart(steps=60, flat_every=0),
+    "market": WarmStart(steps=100, flat_every=0),
+}
 """Long enough to know the format and to be right sometimes, short enough to leave the rest
 to reinforcement learning."""
 
@@ -195,7 +199,7 @@ async def _demonstrations(
         short, long = managed.open(episode.opening()), flat.open(episode.opening())
         for turn in range(environment.turn_limit):
             text = episode.demonstrate(derived(seed, number, turn))
-            action = (*tokenizer.encode(text, add_special_tokens=False), chat.end_of_turn)
+            action = chat.said(text)
             pairs.append(Demonstration(managed.context(short), flat.context(long), action))
             said = await episode.act(text)
             if said.end is not None:

@@ -107,7 +107,7 @@ class TransformersLearner:
     ) -> dict[str, float]:
         distinct: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
         for i, row in enumerate(rows):
-            if row.advantage != 0 or loss.kl:
+            if row.is_informative or loss.kl:
                 distinct.setdefault((row.context, row.action), []).append(i)
         sequences = list(distinct)
         starts = torch.tensor([0, *(len(row.action) for row in rows)]).cumsum(0).tolist()
@@ -143,8 +143,8 @@ class TransformersLearner:
             "ratio/abs_log_mean": total["log_ratio"] / count,
             "surprise": total["nats"] / count,
             "rows": float(len(rows)),
-            "rows/zero_advantage": 1.0 - sum(row.advantage != 0 for row in rows) / len(rows),
-            "rows/informative": float(sum(row.advantage != 0 for row in rows)),
+            "rows/zero_advantage": 1.0 - sum(row.is_informative for row in rows) / len(rows),
+            "rows/informative": float(sum(row.is_informative for row in rows)),
             "rows/run": float(len(sequences)),
             "tokens/trained": float(sum(len(action) for _, action in sequences)),
         }

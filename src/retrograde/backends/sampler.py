@@ -18,6 +18,8 @@ from retrograde.data.tree import shared_length
 from retrograde.ops.logprobs import selected_logp
 from retrograde.policies.protocol import Answer, Ids, Sampling
 
+FAINTEST = -1e4
+"""Log-probabilities are cut off here for the entropy: 0 times minus infinity is no number."""
 WORTHWHILE = 32
 """Shared leading tokens below which a pass of their own costs more than it saves."""
 
@@ -170,15 +172,16 @@ class TransformersPolicy:
         count = len(logits_BV)
         ids: list[list[int]] = [[] for _ in range(count)]
         logps: list[list[float]] = [[] for _ in range(count)]
+        entropies: list[list[float]] = [[] for _ in range(count)]
         stops = torch.tensor(sorted(self.stop_ids), device=self.device)
         live = torch.arange(count, device=self.device)
         for step in range(sampling.max_new_tokens):
-            token_B, logp_B = _choose(logits_BV, sampling.temperature, generator)
-            for row, token, logp in zip(
-                live.tolist(), token_B.tolist(), logp_B.tolist(), strict=True
-            ):
+            token_B, logp_B, entropy_B = _choose(logits_BV, sampling.temperature, generator)
+            drawn = (each.tolist() for each in (live, token_B, logp_B, entropy_B))
+            for row, token, logp, entropy in zip(*drawn, strict=True):
                 ids[row].append(token)
                 logps[row].append(logp)
+                entropies[row].append(entropy)
             going_B = ~torch.isin(token_B, stops)
             if step == sampling.max_new_tokens - 1 or not going_B.any():
                 break
@@ -197,21 +200,28 @@ class TransformersPolicy:
                 **{self._cache_name: cache},
             ).logits[:, -1]
         return [
-            Answer(tuple(row), tuple(logp), row[-1] in self.stop_ids)
-            for row, logp in zip(ids, logps, strict=True)
+            Answer(tuple(row), tuple(logp), row[-1] in self.stop_ids, tuple(entropy))
+            for row, logp, entropy in zip(ids, logps, entropies, strict=True)
         ]
 
 
 def _choose(
     logits_BV: Tensor, temperature: float, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Draw a token for each row, or take the likeliest at temperature 0; with its log p."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw a token for each row, or take the likeliest at temperature 0.
+
+    Returns:
+        Token, its log-probability, and the entropy of what it was drawn from, in nats. At
+        temperature 0 the last two are those of the unscaled distribution.
+    """
+    logp_BV = (logits_BV.float() / (temperature or 1.0)).log_softmax(-1)
+    probs_BV = logp_BV.exp()
     if temperature == 0:
         token_B = logits_BV.argmax(-1)
-        return token_B, selected_logp(logits_BV, token_B, 1.0)
-    probs_BV = (logits_BV.float() / temperature).softmax(-1)
-    token_B = torch.multinomial(probs_BV, 1, generator=generator).squeeze(1)
-    return token_B, selected_logp(logits_BV, token_B, temperature)
+    else:
+        token_B = torch.multinomial(probs_BV, 1, generator=generator).squeeze(1)
+    entropy_B = -(probs_BV * logp_BV.clamp(min=FAINTEST)).sum(-1)
+    return token_B, selected_logp(logits_BV, token_B, temperature or 1.0), entropy_B
 
 
 def logprobs(

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
 def _list(what: str, *, as_json: bool) -> int:
     found = _found(what)
     if as_json:
-        print(json.dumps({what: found}))
+        print(json.dumps({what: _detailed(what, found)}))
         return 0
     table = Table()
     table.add_column("name", style="bold")
@@ -50,6 +51,22 @@ def _found(what: str) -> dict[str, str]:
     from retrograde.backends.models import MODELS
 
     return {name: about for name, (about, _) in MODELS.items()}
+
+
+def _detailed(what: str, found: dict[str, str]) -> dict[str, Any]:
+    """What there is; algorithms with the default of each option, as `--algorithm.NAME` takes it."""
+    if what != "algorithms":
+        return found
+    from retrograde.algorithms.options import options_of
+    from retrograde.algorithms.registry import ALGORITHMS
+
+    return {
+        name: {
+            "about": about,
+            "options": {o.replace("_", "-"): d for o, d in options_of(ALGORITHMS[name]).items()},
+        }
+        for name, about in found.items()
+    }
 
 
 def _first_line(documented: object) -> str:

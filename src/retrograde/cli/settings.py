@@ -13,8 +13,10 @@ from typing import Annotated, Any
 import tyro
 
 from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.fit import obstacles
+from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
-from retrograde.environments.protocol import Environment, Forking
+from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, environment_named
 from retrograde.trainer.run import Run
 
@@ -67,7 +69,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         "Train",
         [
             ("run", Annotated[Run, tyro.conf.arg(name="")]),
-            ("algorithm", Annotated[Any, tyro.conf.arg(constructor=method)]),
+            ("algorithm", Annotated[Any, tyro.conf.arg(constructor=written_out(method))]),
             ("environment", Annotated[Any, tyro.conf.arg(constructor=world)]),
         ],
     )
@@ -77,11 +79,11 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         description=_description(names.algorithm, names.environment),
         args=rest,
     )
-    if parsed.algorithm.grow.forks and parsed.environment.forking is Forking.NONE:
+    hindered = obstacles(parsed.algorithm, parsed.environment)
+    if hindered:
         raise ValueError(
-            f"{names.algorithm} continues rollouts twice from one point, which the environment "
-            f"{names.environment} cannot do: it declares neither fork nor replay. "
-            f"Methods that do not fork: {', '.join(_unforking())}"
+            f"{names.algorithm} cannot run on the environment {names.environment}: "
+            f"{'; '.join(hindered)}. Methods that can: {', '.join(_fitting(parsed.environment))}"
         )
     usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
     return Settings(
@@ -140,8 +142,8 @@ def environment_settings(environment: Environment) -> dict[str, Any]:
     return asdict(environment)
 
 
-def _unforking() -> list[str]:
-    return [name for name, method in ALGORITHMS.items() if not method().grow.forks]
+def _fitting(environment: Environment) -> list[str]:
+    return [name for name, method in ALGORITHMS.items() if not obstacles(method(), environment)]
 
 
 def _description(algorithm: str, environment: str) -> str:

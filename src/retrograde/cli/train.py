@@ -275,14 +275,17 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
         ),
         evaluate=evaluation,
         checkpoint=checkpoint,
+        gold=lambda task: parts.loaded.chat.said(environment.gold(task)),
     )
 
 
-def _tasks(run: Run, settings: Settings) -> Callable[[int], Sequence[str]]:
-    def tasks(step: int) -> Sequence[str]:
+def _tasks(run: Run, settings: Settings) -> Callable[[int, int], Sequence[str]]:
+    prompts = run.prompts or 1
+
+    def tasks(step: int, page: int) -> Sequence[str]:
         return [
             settings.environment.task("train", derived(run.seed, "task", step, i) % TRAIN_TASKS)
-            for i in range(run.prompts or 1)
+            for i in range(page * prompts, (page + 1) * prompts)
         ]
 
     return tasks

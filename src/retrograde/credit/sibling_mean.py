@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from retrograde.data.evidence import NO_EVIDENCE, Evidence
 from retrograde.data.rows import Judgement
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree
 
@@ -26,8 +27,11 @@ class SiblingMean:
         follows is the same for both, so each return stays an unbiased sample.
     """
 
-    def __call__(self, group: Group, grown_in: int) -> Sequence[Judgement]:
+    def __call__(
+        self, group: Group, grown_in: int, evidence: Evidence = NO_EVIDENCE
+    ) -> Sequence[Judgement]:
         """One judgement for each tree."""
+        del evidence
         return [_judged(tree, departures(tree, grown_in)) for tree in group.trees]
 
 

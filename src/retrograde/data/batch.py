@@ -3,7 +3,7 @@
 Shapes: T action tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,6 +26,8 @@ class ActionTokens:
     """Which rollout the token belongs to, 0 up to `num_rollouts`."""
     num_turns: int
     num_rollouts: int
+    clip_scale: Float[Tensor, " T"] | None = None
+    """Factor of both clip bounds; None for 1."""
     reference_logp: Float[Tensor, " T"] | None = None
     """log-probability under the frozen initial policy; only where a penalty asks for it."""
 
@@ -38,33 +40,34 @@ class ActionTokens:
         logp = [value for row in rows for value in row.behaviour_logp]
         return cls(
             behaviour_logp=torch.tensor(logp, dtype=torch.float32),
-            advantage=torch.tensor([r.advantage for r in rows]).repeat_interleave(lengths),
+            advantage=torch.tensor([a for r in rows for a in r.advantages], dtype=torch.float32),
             turn=torch.arange(len(rows)).repeat_interleave(lengths),
             rollout=rollout.repeat_interleave(lengths),
             num_turns=len(rows),
             num_rollouts=len(numbers),
+            clip_scale=(
+                torch.tensor([row.clip_scale for row in rows]).repeat_interleave(lengths)
+                if any(row.clip_scale != 1 for row in rows)
+                else None
+            ),
         )
 
     def to(self, device: torch.device) -> "ActionTokens":
         """The same tokens on a device."""
-        reference = self.reference_logp
-        return replace(
-            self,
-            behaviour_logp=self.behaviour_logp.to(device),
-            advantage=self.advantage.to(device),
-            turn=self.turn.to(device),
-            rollout=self.rollout.to(device),
-            reference_logp=None if reference is None else reference.to(device),
-        )
+        return self._each(lambda tensor: tensor.to(device))
 
     def at(self, kept_T: Tensor) -> "ActionTokens":
         """Some of the tokens, by index or by mask; they keep their turn and rollout numbers."""
-        reference = self.reference_logp
+        return self._each(lambda tensor: tensor[kept_T])
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "ActionTokens":
+        scale, reference = self.clip_scale, self.reference_logp
         return replace(
             self,
-            behaviour_logp=self.behaviour_logp[kept_T],
-            advantage=self.advantage[kept_T],
-            turn=self.turn[kept_T],
-            rollout=self.rollout[kept_T],
-            reference_logp=None if reference is None else reference[kept_T],
+            behaviour_logp=change(self.behaviour_logp),
+            advantage=change(self.advantage),
+            turn=change(self.turn),
+            rollout=change(self.rollout),
+            clip_scale=None if scale is None else change(scale),
+            reference_logp=None if reference is None else change(reference),
         )

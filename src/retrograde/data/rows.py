@@ -7,13 +7,20 @@ from typing import NamedTuple
 
 from retrograde.data.tree import Group, Tree
 
+Advantage = float | tuple[float, ...]
+"""One for all tokens of an action, or one for each of them."""
+
 
 class Judgement(NamedTuple):
     """Credit for the visits of one tree; V values each, in the order of `Tree.visits`."""
 
-    advantage_V: tuple[float, ...]
+    advantage_V: tuple[Advantage, ...]
     trains_V: tuple[bool, ...]
     """False means the visit gives no gradient, which is not the same as an advantage of 0."""
+    clip_V: tuple[float, ...] | None = None
+    """Factors for the clip bounds; None for 1 everywhere."""
+    target_V: tuple[tuple[float, ...], ...] | None = None
+    """What a critic is to say of each state; None if no critic learns from this."""
 
 
 class View(StrEnum):
@@ -36,12 +43,30 @@ class Row:
     action: tuple[int, ...]
     behaviour_logp: tuple[float, ...]
     """log mu of each action token, in nats."""
-    advantage: float
+    advantage: Advantage
     turn: int
     """Absolute index of the turn in its rollout, 0 for the first."""
     group: int
     rollout: tuple[int, int, int, int]
     """(policy version, group, tree, leaf): rows of one rollout share it."""
+    clip_scale: float = 1.0
+    """Both clip bounds are multiplied by it."""
+    target: tuple[float, ...] = ()
+    """What a critic is to say; empty if none learns from this row."""
+    entropies: tuple[float, ...] = ()
+    """Of the distribution each token was drawn from, in nats; empty if unknown."""
+
+    @property
+    def advantages(self) -> tuple[float, ...]:
+        """One for each action token."""
+        each = self.advantage
+        return each if isinstance(each, tuple) else (each,) * len(self.action)
+
+    @property
+    def is_informative(self) -> bool:
+        """Whether any token has an advantage other than 0."""
+        each = self.advantage
+        return any(each) if isinstance(each, tuple) else each != 0
 
 
 def rows_of(
@@ -63,14 +88,25 @@ def rows_of(
 
 
 def _rows_of_tree(tree: Tree, judgement: Judgement, view: View, g: int, t: int) -> Iterator[Row]:
-    visits = zip(tree.visits, judgement.advantage_V, judgement.trains_V, strict=True)
-    for (leaf, turn), advantage, trains in visits:
+    visits = len(tree.visits)
+    clips = judgement.clip_V or (1.0,) * visits
+    targets = judgement.target_V or ((),) * visits
+    worth = zip(judgement.advantage_V, judgement.trains_V, clips, targets, strict=True)
+    for (leaf, turn), (advantage, trains, clip, target) in zip(tree.visits, worth, strict=True):
         if trains:
-            yield row_of(tree, turn, advantage, view, (tree.turns[turn].policy_version, g, t, leaf))
+            place = (tree.turns[turn].policy_version, g, t, leaf)
+            yield row_of(tree, turn, advantage, view, place, clip_scale=clip, target=target)
 
 
 def row_of(
-    tree: Tree, turn: int, advantage: float, view: View, rollout: tuple[int, int, int, int]
+    tree: Tree,
+    turn: int,
+    advantage: Advantage,
+    view: View,
+    rollout: tuple[int, int, int, int],
+    *,
+    clip_scale: float = 1.0,
+    target: tuple[float, ...] = (),
 ) -> Row:
     """One turn as a row."""
     node = tree.turns[turn]
@@ -82,4 +118,7 @@ def row_of(
         turn=tree.depths[turn],
         group=rollout[1],
         rollout=rollout,
+        clip_scale=clip_scale,
+        target=target,
+        entropies=node.entropies,
     )

@@ -35,6 +35,9 @@ class End(StrEnum):
     """Led to the same state as `merged_into`, whose continuations stand for its own."""
     SPARED = "spared"
     """Every sibling led to this same state: nothing to compare, so nothing was continued."""
+    STOPPED = "stopped"
+    """The plan went no further: what was earned so far is the return. A later round of the
+    same iteration may go on from here, and the turn then has no end any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,12 @@ class Turn:
     """Set on the last turn of a path, None elsewhere."""
     merged_into: int | None = None
     """The turn whose continuations stand for this one's; set exactly if `end` is MERGED."""
+    score: float | None = None
+    """In [0, 1]: how far the task was done after this turn, by the environment's own
+    reckoning; None if it does not say. It steers plans and is never a reward."""
+    entropies: tuple[float, ...] = ()
+    """Entropy in nats of the distribution each action token was drawn from; empty if the
+    policy does not tell."""
 
     def __post_init__(self) -> None:
         if not self.action:
@@ -87,6 +96,13 @@ class Turn:
             raise ValueError(
                 f"log-probabilities are finite and at most 0 (nats): got {self.logprobs}"
             )
+        if self.entropies and len(self.entropies) != len(self.action):
+            raise ValueError(
+                f"a turn needs one entropy for each action token, or none: "
+                f"got {len(self.entropies)} entropies for {len(self.action)} tokens"
+            )
+        if self.score is not None and not 0 <= self.score <= 1:
+            raise ValueError(f"a score lies between 0 and 1: got {self.score}")
         if not math.isfinite(self.reward):
             raise ValueError(f"a reward is a finite number: got {self.reward}; use End.FAILED")
         if (self.merged_into is not None) != (self.end is End.MERGED):
@@ -175,10 +191,13 @@ class Tree:
         """
         return tuple((leaf, turn) for leaf in self.leaves for turn in self.path(leaf))
 
-    @property
+    @cached_property
     def trunk(self) -> tuple[int, ...]:
-        """The turns of the first attempt, round 0, from the first to the last."""
-        return tuple(i for i, turn in enumerate(self.turns) if turn.grown_in == 0)
+        """The turns of the first attempt, first to last: the eldest child each time."""
+        found = [0] if self.turns else []
+        while found and self.children[found[-1]]:
+            found.append(self.children[found[-1]][0])
+        return tuple(found)
 
     def path(self, turn: int) -> tuple[int, ...]:
         """Indices from the root down to `turn`, both included."""

@@ -7,7 +7,7 @@ from typing import Any
 from retrograde.data.rows import Row
 from retrograde.data.tree import End, Group, Tree, Turn
 
-FORMAT = 1
+FORMAT = 2
 
 
 def group_to_json(group: Group, decode: Callable[[Sequence[int]], str] | None = None) -> str:
@@ -47,6 +47,8 @@ def _turn_to_dict(turn: Turn, decode: Callable[[Sequence[int]], str] | None) -> 
         "reward": turn.reward,
         "end": turn.end,
         "merged_into": turn.merged_into,
+        "score": turn.score,
+        "entropies": turn.entropies,
     }
     if turn.observation == turn.fresh:
         record["observation"] = None
@@ -70,25 +72,32 @@ def _turn_of(record: dict[str, Any]) -> Turn:
         reward=record["reward"],
         end=None if record["end"] is None else End(record["end"]),
         merged_into=record["merged_into"],
+        score=record["score"],
+        entropies=tuple(record["entropies"]),
     )
 
 
 def row_to_list(row: Row) -> list[Any]:
     """A row as plain JSON data."""
     ids = [list(row.context), list(row.action), list(row.behaviour_logp)]
-    return [*ids, row.advantage, row.turn, row.group, list(row.rollout)]
+    place = [row.turn, row.group, list(row.rollout)]
+    return [*ids, row.advantage, *place, row.clip_scale, list(row.target), list(row.entropies)]
 
 
 def row_from_list(record: list[Any]) -> Row:
     """Read what `row_to_list` gave."""
-    context, action, logp, advantage, turn, group, rollout = record
+    context, action, logp, advantage, turn, group, rollout, clip_scale, target, entropies = record
+    each: list[float] | float = advantage
     version, of_group, tree, leaf = rollout
     return Row(
         tuple(context),
         tuple(action),
         tuple(logp),
-        advantage,
+        tuple(each) if isinstance(each, list) else each,
         turn,
         group,
         (version, of_group, tree, leaf),
+        clip_scale,
+        tuple(target),
+        tuple(entropies),
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
 from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message, spoken
+from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
 from retrograde.environments.protocol import Forking, Observation, Split
@@ -172,11 +173,21 @@ class HopEpisode:
         self.chain = question.chain
         self.used = 0
         """Turns so far."""
-        self.right = True
-        """Whether each turn so far was the right one."""
+        self.found = 0
+        """How many people of the chain have been found, up to the first wrong turn."""
         self.last_found: str | None = None
         """Whom the last look-up found, right or not. Only the teacher goes by it."""
         self.over = False
+
+    @property
+    def right(self) -> bool:
+        """Whether each turn so far was the right one."""
+        return self.found == self.used
+
+    @property
+    def score(self) -> float:
+        """How far the question is answered: look-ups that were right, and the answer to come."""
+        return self.found / (len(self.question.relations) + 1)
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -198,26 +209,32 @@ class HopEpisode:
         if said.answer is not None:
             self.over = True
             earned = self.right and not self.left and said.answer == self.chain[-1]
-            return Observation((), reward=float(earned), end=End.FINISHED)
+            score = 1.0 if earned else self.score
+            return Observation((), reward=float(earned), end=End.FINISHED, score=score)
         if not self.left:
             self.over = True
-            return Observation((), end=End.TRUNCATED)
-        self.right = self.right and said.search == (self.chain[self.used], self.left[0])
+            return Observation((), end=End.TRUNCATED, score=self.score)
+        if self.right and said.search == (self.chain[self.used], self.left[0]):
+            self.found += 1
         self.used += 1
         if said.search is None:
             heard = MISUNDERSTOOD
         else:
             self.last_found = self.question.found(*said.search)
             heard = f"{FOUND} {self.last_found}"
-        return Observation((Message("user", f"{heard}\n{LEFT} {' '.join(self.left) or NOTHING}"),))
+        told = Message("user", f"{heard}\n{LEFT} {' '.join(self.left) or NOTHING}")
+        return Observation((told,), score=self.score)
 
     def fork(self, seed: int) -> Self:  # noqa: ARG002 - there is no chance to draw
         """An independent copy."""
         return copy.copy(self)
 
     def state_key(self) -> Hashable:
-        """Turns used, and whether all were right: if so, that says who was found, too."""
-        return self.task, self.used, self.right
+        """Turns used and people found: if as many, that says who was found last, too.
+
+        If fewer, nothing can be earned any more, and the number is the score that remains.
+        """
+        return self.task, self.used, self.found
 
     def demonstrate(self, seed: int) -> str:
         """What a teacher says who knows no more than the policy and errs about every other turn.
@@ -249,6 +266,7 @@ class Hop:
     forking = Forking.FORK
     success_return = 1.0
     max_new_tokens = 12
+    offers = frozenset({Offer.SCORES, Offer.GOLD})
 
     hops: int = 3
     """Relations in a question, 1 to 5. An episode takes one turn more."""
@@ -267,6 +285,11 @@ class Hop:
     def task(self, split: Split, index: int) -> str:
         """The task with this index, from 0 on."""
         return numbered_task(split, index)
+
+    def gold(self, task: str) -> str:
+        """The right answer, said with the thought that its turn is said with."""
+        answer = Question.of(task, self.hops).chain[-1]
+        return f"{THOUGHT_OPENS} 0 {THOUGHT_CLOSES} {ANSWER} {answer}"
 
     async def open(self, task: str, seed: int) -> HopEpisode:  # noqa: ARG002 - no chance to draw
         """Start an episode."""

@@ -16,6 +16,7 @@ from typing import Literal, Protocol, Self, cast
 import numpy as np
 
 from retrograde.data.message import Message, spoken
+from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
 from retrograde.environments.protocol import Forking, Observation, Split
@@ -100,7 +101,7 @@ class Chart:
     @property
     def is_fair(self) -> bool:
         """Whether the goal can be reached, and is neither too near nor too far."""
-        steps = self.steps_to_goal()
+        steps = self.steps_to_goal(self.find("S"))
         return steps is not None and NEAREST <= steps <= FARTHEST
 
     def at(self, cell: Cell) -> str:
@@ -113,14 +114,14 @@ class Chart:
         """Where the start or the goal is."""
         return divmod("".join(self.rows).index(letter), SIZE)
 
-    def steps_to_goal(self) -> int | None:
-        """Fewest steps from start to goal, around the holes; None if there is no way."""
-        reached = shore = {self.find("S")}
+    def steps_to_goal(self, cell: Cell) -> int | None:
+        """Fewest steps from there to the goal, around the holes; None if there is no way."""
+        reached = shore = {cell}
         for steps in range(SIZE * SIZE):
             if self.find("G") in reached:
                 return steps
-            near = {towards(cell, direction) for cell in shore for direction in DIRECTIONS}
-            shore = {cell for cell in near - reached if self.at(cell) in ("ice", "goal")}
+            near = {towards(here, direction) for here in shore for direction in DIRECTIONS}
+            shore = {there for there in near - reached if self.at(there) in ("ice", "goal")}
             reached = reached | shore
         return None
 
@@ -198,6 +199,14 @@ class LakeEpisode:
         )
         return tuple(direction for direction, leads_there in ways if leads_there)
 
+    @property
+    def score(self) -> float:
+        """How near the goal is, around the holes; 0 in one, since there is no way out."""
+        steps = self.chart.steps_to_goal(self.cell)
+        if steps is None or self.chart.at(self.cell) == PLACES["H"]:
+            return 0.0
+        return 1 - steps / (SIZE * SIZE)
+
     def opening(self) -> tuple[Message, ...]:
         """Rules and surroundings."""
         return Message("system", self.rules, lasting=True), Message("user", self._surroundings())
@@ -221,9 +230,9 @@ class LakeEpisode:
         self.over = terminated or self.used == self.turns
         if self.over:
             end = End.FINISHED if terminated else End.TRUNCATED
-            return Observation((), reward=float(reward), end=end)
+            return Observation((), reward=float(reward), end=end, score=self.score)
         heard = "" if direction else f"{MISUNDERSTOOD}\n"
-        return Observation((Message("user", heard + self._surroundings()),))
+        return Observation((Message("user", heard + self._surroundings()),), score=self.score)
 
     def fork(self, seed: int) -> Self:
         """An independent copy at the same place; where the ice is slippery, `seed` decides."""
@@ -253,6 +262,7 @@ class Lake:
     forking = Forking.FORK
     success_return = 1.0
     max_new_tokens = 12
+    offers = frozenset({Offer.SCORES})
 
     turns: int = 8
     """Moves until an episode is cut off, 8 to 16."""
@@ -273,6 +283,10 @@ class Lake:
     def task(self, split: Split, index: int) -> str:
         """The task with this index, from 0 on."""
         return numbered_task(split, index)
+
+    def gold(self, task: str) -> str:
+        """There is none: only walking there ends a task rightly."""
+        raise LookupError(f"lake has no answer that ends {task} rightly: the goal is walked to")
 
     async def open(self, task: str, seed: int) -> LakeEpisode:
         """Start an episode."""

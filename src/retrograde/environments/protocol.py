@@ -5,12 +5,14 @@ episode; opening it with another seed gives the same start and, where the world
 has chance in it, another future.
 """
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, Self
 
 from retrograde.data.message import ContextPolicy, Message
+from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 
 Split = Literal["train", "test"]
@@ -38,6 +40,15 @@ class Observation:
     """Reward for the action just taken."""
     end: End | None = None
     """FINISHED or TRUNCATED on the last observation, None before."""
+    score: float | None = None
+    """How far the task is done, by the environment's own reckoning: in [0, 1], and 1 exactly
+    when it is done. Steers plans and measures success; it is never a reward."""
+
+    def __post_init__(self) -> None:
+        if self.score is None:
+            return
+        if not (math.isfinite(self.score) and 0 <= self.score <= 1):
+            raise ValueError(f"score: a number in [0, 1] or None is needed, got {self.score}")
 
 
 class Episode(Protocol):
@@ -105,6 +116,11 @@ class Environment(Protocol):
         ...
 
     @property
+    def offers(self) -> frozenset[Offer]:
+        """What it can tell beyond an outcome."""
+        ...
+
+    @property
     def context(self) -> ContextPolicy:
         """The context policy that the policy is shown the past under."""
         ...
@@ -116,6 +132,15 @@ class Environment(Protocol):
 
     def task(self, split: Split, index: int) -> str:
         """The task with this index; tasks of the two splits are never the same."""
+        ...
+
+    def gold(self, task: str) -> str:
+        """The words of the policy, a whole answer, that end the task rightly.
+
+        Raises:
+            LookupError: the environment has none.
+            ValueError: the environment has no such task.
+        """
         ...
 
     async def open(self, task: str, seed: int) -> Episode:

@@ -34,6 +34,8 @@ class Answer:
     """In nats, under the distribution each token was drawn from."""
     stopped: bool
     """Whether it ended with a stop token; False means it ran out of tokens."""
+    entropies: tuple[float, ...] = ()
+    """Of the distribution each token was drawn from, in nats; empty if not told."""
 
 
 class Policy(Protocol):

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from retrograde.data.seeds import derived
@@ -39,6 +39,10 @@ class Walk:
     before: tuple[int, ...]
     """The parent's context and action, which the tree already holds."""
 
+    def stop(self) -> "Boundary":
+        """Where it stands, to be gone on with in a later round."""
+        return Boundary(self.line, self.history, self.context, self.before, stopped=True)
+
 
 @dataclass(frozen=True)
 class Boundary:
@@ -48,6 +52,8 @@ class Boundary:
     history: History
     context: tuple[int, ...]
     before: tuple[int, ...]
+    stopped: bool = False
+    """Whether a rollout waits here to be gone on with."""
 
 
 @dataclass
@@ -109,8 +115,8 @@ class Grower:
             await self._keep(live, derived(seed, "kept", grown_in, tick))
             drafts = await self._answer(live, derived(seed, "policy", grown_in, tick))
             merges = merged(drafts) if tick == 0 else {}
-            live = await self._settle(drafts, merges, sprouts, grown_in, ended, seed)
             tick += 1
+            live = await self._settle(drafts, merges, sprouts, (grown_in, tick), ended, seed)
         if ended and set(ended) == {End.FAILED}:
             raise RuntimeError(
                 f"all {ended[End.FAILED]} rollouts of round {grown_in} failed in "
@@ -140,9 +146,15 @@ class Grower:
         forks: Sequence[Sequence[Fork]],
         seed: int,
     ) -> list[Walk]:
-        """Open the episodes of new trees, fork those of old ones."""
+        """Open the episodes of new trees, fork those of old ones, go on where one was stopped."""
         openings: list[Awaitable[Walk]] = []
         number = 0
+        wanted_at = Counter(
+            (g, fork.tree, fork.parent)
+            for g, wanted in enumerate(forks)
+            for fork in wanted
+            for _ in range(fork.answers)
+        )
         for g, (group, wanted) in enumerate(zip(groups, forks, strict=True)):
             for fork in wanted:
                 number += 1
@@ -153,7 +165,9 @@ class Grower:
                         tree = len(sprouts[g]) - 1
                         openings.append(self._plant(group.task, (g, tree), fork, number, own))
                     else:
-                        openings.append(self._branch(g, fork, number, own))
+                        _reopen(sprouts[g], fork)
+                        once = wanted_at[g, fork.tree, fork.parent] == 1
+                        openings.append(self._branch(g, fork, number, own, once=once))
         return _sound(await _all(openings))
 
     async def _plant(
@@ -164,14 +178,18 @@ class Grower:
         context = self.renderer.context(history)
         return Walk(*place, ROOT_PARENT, fork, number, line, history, context, ())
 
-    async def _branch(self, g: int, fork: Fork, number: int, seed: int) -> Walk:
-        boundary = self._boundaries.get((g, fork.tree, fork.parent))
+    async def _branch(self, g: int, fork: Fork, number: int, seed: int, *, once: bool) -> Walk:
+        place = (g, fork.tree, fork.parent)
+        boundary = self._boundaries.get(place)
         if boundary is None:
             raise LookupError(
                 f"group {g}, tree {fork.tree} has no kept boundary behind turn {fork.parent}; "
                 f"a plan can fork only what an earlier fork of this iteration grew with keep=True"
             )
-        line = await boundary.line.fork(seed)
+        if once and boundary.stopped:  # nobody else comes this way: no copy is needed
+            line = self._boundaries.pop(place).line
+        else:
+            line = await boundary.line.fork(seed)
         here = (g, fork.tree, fork.parent, fork, number)
         return Walk(*here, line, boundary.history, boundary.context, boundary.before)
 
@@ -209,11 +227,12 @@ class Grower:
         drafts: Sequence[Draft],
         merges: dict[int, Merge],
         sprouts: Sequence[list[list[Turn]]],
-        grown_in: int,
+        when: tuple[int, int],
         ended: Counter[End],
         seed: int,
     ) -> list[Walk]:
-        """Write the turns down; return the walks that go on."""
+        """Write the turns down; return the walks that go on. `when` is round and turns taken."""
+        grown_in, taken = when
         live: list[Walk] = []
         over: list[Line] = []
         numbers: list[int] = []
@@ -221,13 +240,19 @@ class Grower:
             walk, merge = draft.walk, merges.get(i)
             turns = sprouts[walk.group][walk.tree]
             end = draft.end if merge is None or merge.end is None else merge.end
+            if end is None and taken == walk.fork.turns:
+                end = End.STOPPED
             twin = numbers[merge.into] if merge is not None and merge.into is not None else None
             turns.append(self._turn(draft, grown_in, end, twin))
             numbers.append(len(turns) - 1)
             if end is not None:
                 ended[end] += 1
                 self.counts[f"ended/{end}"] += 1
-                over.append(walk.line)
+                if end is End.STOPPED:
+                    place = (walk.group, walk.tree, numbers[-1])
+                    self._boundaries[place] = self._onwards(draft, walk.line, numbers[-1]).stop()
+                else:
+                    over.append(walk.line)
                 continue
             lines = [walk.line]
             for copy in range(1, 1 if merge is None else merge.continuations):
@@ -240,7 +265,7 @@ class Grower:
     def _turn(self, draft: Draft, grown_in: int, end: End | None, twin: int | None) -> Turn:
         walk = draft.walk
         shared = shared_length(walk.before, walk.context)
-        reward = 0.0 if isinstance(draft.outcome, Exception) else draft.outcome.reward
+        said = None if isinstance(draft.outcome, Exception) else draft.outcome
         return Turn(
             parent=walk.parent,
             shared=shared,
@@ -250,9 +275,11 @@ class Grower:
             logprobs=draft.answer.logprobs,
             grown_in=grown_in,
             policy_version=self.policy.version,
-            reward=reward,
+            reward=0.0 if said is None else said.reward,
             end=end,
             merged_into=twin,
+            score=None if said is None else said.score,
+            entropies=draft.answer.entropies,
         )
 
     def _onwards(self, draft: Draft, line: Line, turn: int) -> Walk:
@@ -270,6 +297,15 @@ class Grower:
             draft.context,
             walk.context + draft.answer.ids,
         )
+
+
+def _reopen(trees: Sequence[list[Turn]], fork: Fork) -> None:
+    """A stopped turn that is gone on from has not ended."""
+    if fork.parent == ROOT_PARENT or not 0 <= fork.tree < len(trees):
+        return
+    turns = trees[fork.tree]
+    if turns[fork.parent].end is End.STOPPED:
+        turns[fork.parent] = replace(turns[fork.parent], end=None)
 
 
 async def _all(calls: Iterable[Awaitable[T]]) -> list[T | Exception]:

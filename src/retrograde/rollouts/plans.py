@@ -23,6 +23,33 @@ class Fork:
     times, and not at all if every answer leads there. 0 continues each answer once."""
     keep: bool = False
     """Keep the boundaries of what grows here, so that later rounds can fork there."""
+    turns: int | None = None
+    """Stop each new rollout after so many turns; None to go on to the end. A later round goes
+    on from a stopped turn with a fork whose parent it is, once or several times."""
+
+    def __post_init__(self) -> None:
+        least = {"answers": 1, "continuations": 0} | ({} if self.turns is None else {"turns": 1})
+        for name, lowest in least.items():
+            if getattr(self, name) < lowest:
+                got = getattr(self, name)
+                raise ValueError(f"{name} of a fork: at least {lowest} is needed, got {got}")
+        if self.turns is not None and self.continuations:
+            raise ValueError("a fork that merges equal states cannot stop its rollouts on the way")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a plan knows besides the groups."""
+
+    prompts: int = 1
+    """Tasks that the iteration began with."""
+    seed: int = 0
+    """Of this iteration and round; plans draw chance from nothing else."""
+    turns_left: int | None = None
+    """Turns that may still be generated in this run; None if that is not limited."""
+
+
+ANY_MOMENT = Moment()
 
 
 class Plan(Protocol):
@@ -33,8 +60,13 @@ class Plan(Protocol):
         """Whether it ever continues a rollout twice from one point."""
         ...
 
-    def __call__(self, groups: Sequence[Group], rounds_done: int) -> list[list[Fork]]:
-        """The forks of the next round, one list for each group; all empty when grown."""
+    def __call__(
+        self, groups: Sequence[Group], rounds_done: int, moment: Moment = ANY_MOMENT
+    ) -> list[list[Fork]]:
+        """The forks of the next round, one list for each group; all empty when grown.
+
+        Lists beyond those of the groups are for further tasks, which then join the iteration.
+        """
         ...
 
 
@@ -43,18 +75,24 @@ class Chains:
     """Independent rollouts of each task; nothing branches."""
 
     rollouts: int = 8
+    least: int = 1
+    """Rollouts that the credit needs; 2 where they are compared with each other."""
 
     def __post_init__(self) -> None:
-        if self.rollouts < 1:
-            raise ValueError(f"rollouts: at least 1 a task is needed, got {self.rollouts}")
+        if self.rollouts < self.least:
+            why = "are compared with each other" if self.least > 1 else "a task is needed"
+            raise ValueError(f"rollouts: at least {self.least} {why}, got {self.rollouts}")
 
     @property
     def forks(self) -> bool:
         """Never."""
         return False
 
-    def __call__(self, groups: Sequence[Group], rounds_done: int) -> list[list[Fork]]:
+    def __call__(
+        self, groups: Sequence[Group], rounds_done: int, moment: Moment = ANY_MOMENT
+    ) -> list[list[Fork]]:
         """All rollouts in the first round."""
+        del moment
         plant = [Fork(NEW_TREE, ROOT_PARENT)] * self.rollouts
         return [plant if rounds_done == 0 else [] for _ in groups]
 
@@ -99,8 +137,11 @@ class ReverseTree:
         """Always."""
         return True
 
-    def __call__(self, groups: Sequence[Group], rounds_done: int) -> list[list[Fork]]:
+    def __call__(
+        self, groups: Sequence[Group], rounds_done: int, moment: Moment = ANY_MOMENT
+    ) -> list[list[Fork]]:
         """Round 0 plants trunks; round r forks them all at turn K - r."""
+        del moment
         if rounds_done == 0:
             return [[Fork(NEW_TREE, ROOT_PARENT, keep=True)] * self.trunks for _ in groups]
         turn = longest_trunk(groups) - rounds_done

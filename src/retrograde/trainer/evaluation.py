@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from retrograde.data.tree import ROOT_PARENT, End, Group
+from retrograde.data.offer import Offer
+from retrograde.data.tree import ROOT_PARENT, End, Group, Tree
 from retrograde.environments.protocol import Environment
 from retrograde.policies.protocol import Policy, Sampling
 from retrograde.rendering.history import Renderer
@@ -36,12 +37,20 @@ async def evaluate(
         grower = Grower(environment, renderer, policy, sampling, turn_seconds=turn_seconds)
         plant = [[Fork(NEW_TREE, ROOT_PARENT)] for _ in tasks]
         groups = await grower.grow([Group(task) for task in tasks], plant, 0, SEED)
-        returns = valid_returns(groups)
-        metrics[name] = fmean(r >= environment.success_return for r in returns)
-        metrics["eval/failed"] += episodes - len(returns)
+        played = [group.trees[0] for group in groups]
+        valid = [tree for tree in played if tree.turns[tree.trunk[-1]].end is not End.FAILED]
+        metrics[name] = fmean(succeeded(environment, tree, tree.trunk[-1]) for tree in valid)
+        metrics["eval/failed"] += episodes - len(valid)
         if temperature:
             metrics["eval/turns"] = fmean(len(group.trees[0].turns) for group in groups)
     return metrics
+
+
+def succeeded(environment: Environment, tree: Tree, leaf: int) -> bool:
+    """Whether a rollout did its task: by the last score if there are scores, else by return."""
+    if Offer.SCORES in environment.offers:
+        return tree.turns[leaf].score == 1.0
+    return tree.returns[leaf] >= environment.success_return
 
 
 def valid_returns(groups: Sequence[Group]) -> list[float]:

@@ -3,6 +3,7 @@
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.data.rows import Row, View
 from retrograde.data.seeds import derived
+from retrograde.schedules.carry import Rollout, carried
 from retrograde.trainer.parity import logp_difference
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import State
@@ -23,20 +24,14 @@ async def learn(
         journal.add(logp_difference(rows, learner))
     elif algorithm.view is View.FLAT_RECOMPUTED:
         rows = learner.recomputed(rows)
+    if algorithm.normalise is not None:
+        rows = algorithm.normalise(rows)
     batch = _with_recent(rows, state, sweep) if update.replay else rows
     if not update.has_signal(batch):
         journal.count("update/skipped")
         return set()
     journal.doing("learning")
-    steps = 0
-    for i, minibatch in enumerate(update.batches(batch, derived(seed, state.version))):
-        metrics = learner.step(minibatch, algorithm.loss)
-        journal.add(metrics)
-        steps += metrics["grad_norm"] > 0
-        journal.count("rows/trained", metrics["rows/run"])
-        if i == 0:
-            first = ("ratio/error_max", "ratio/abs_log_mean")
-            journal.add({f"first_minibatch/{name}": metrics[name] for name in first})
+    steps = _steps(algorithm, ports, batch, derived(seed, state.version))
     if not steps:
         journal.count("update/skipped")
         return set()
@@ -44,6 +39,26 @@ async def learn(
     state.version += 1
     await ports.actors.load(learner.weights(), state.version)
     return {row.turn for row in batch}
+
+
+def _steps(algorithm: Algorithm, ports: Ports, batch: list[Row], seed: int) -> int:
+    """Take the optimizer steps of an update; how many changed the weights."""
+    update, learner, journal = algorithm.update, ports.learner, ports.journal
+    steps, first = 0, True
+    factors: dict[Rollout, float] = {}
+    for stage in update.stages(batch):
+        for minibatch in update.batches(carried(stage, factors), seed):
+            metrics = learner.step(minibatch, algorithm.loss)
+            journal.add(metrics)
+            steps += metrics["grad_norm"] > 0
+            journal.count("rows/trained", metrics["rows/run"])
+            if first:
+                names = ("ratio/error_max", "ratio/abs_log_mean")
+                journal.add({f"first_minibatch/{name}": metrics[name] for name in names})
+                first = False
+        if update.carry is not None:
+            factors = update.carry.after(factors, stage, learner.score(stage))
+    return steps
 
 
 def _with_recent(rows: list[Row], state: State, sweep: int) -> list[Row]:

@@ -6,8 +6,9 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.data.rows import rows_of
 from retrograde.data.seeds import derived
 from retrograde.data.tree import Group
-from retrograde.rollouts.plans import longest_trunk
+from retrograde.rollouts.plans import Moment, longest_trunk
 from retrograde.trainer.drift import Drift
+from retrograde.trainer.evidence import gathered
 from retrograde.trainer.learning import learn
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import Run, State
@@ -21,16 +22,27 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
         ports.journal.close_step(state, [], await ports.evaluate())
     while not run.is_over(state):
         share = run.share_done(state)
-        groups = [Group(task) for task in ports.tasks(state.step)]
+        groups = [Group(task) for task in ports.tasks(state.step, 0)]
+        prompts = len(groups)
         seed, drift = derived(run.seed, "iteration", state.step), Drift()
         for grown_in in count():
-            forks = algorithm.grow(groups, grown_in)
+            left = run.turns_left(state, groups)
+            moment = Moment(prompts, derived(seed, "plan", grown_in), left)
+            forks = algorithm.grow(groups, grown_in, moment)
+            groups += [
+                Group(ports.tasks(state.step, number // prompts)[number % prompts])
+                for number in range(len(groups), len(forks))
+            ]
             growing = any(forks)
             if growing:
                 ports.journal.doing(f"sampling round {grown_in}")
                 groups = await ports.actors.grow(groups, forks, grown_in, seed)
             if algorithm.update.every_round or not growing:
-                judged = [algorithm.credit(group, grown_in) for group in groups]
+                evidence = gathered(algorithm, groups, ports, share)
+                judged = [
+                    algorithm.credit(group, grown_in, known)
+                    for group, known in zip(groups, evidence, strict=True)
+                ]
                 rows = rows_of(groups, judged, algorithm.view)
                 if rows and algorithm.update.every_round:
                     drift.watch(groups, ports.learner)

@@ -77,12 +77,17 @@ class Journal(Protocol):
         ...
 
 
+def _unknown(task: str) -> tuple[int, ...]:
+    raise LookupError(f"nobody said what the right answer of task {task!r} is")
+
+
 @dataclass(frozen=True)
 class Ports:
     """Everything a run is connected to."""
 
-    tasks: Callable[[int], Sequence[str]]
-    """The tasks of an iteration."""
+    tasks: Callable[[int, int], Sequence[str]]
+    """The tasks of an iteration, page by page: page 0 is what it begins with, and a plan that
+    asks for further tasks gets those of the next pages."""
     actors: Actors
     learner: Learner
     journal: Journal
@@ -90,3 +95,5 @@ class Ports:
     """Success on held-out tasks under the published weights."""
     checkpoint: Callable[[State], None]
     """Save everything, atomically."""
+    gold: Callable[[str], tuple[int, ...]] = _unknown
+    """The right final answer of a task, as an action."""

@@ -2,9 +2,11 @@
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 from retrograde.data.rows import Row
+from retrograde.data.tree import Group
 
 EVALUATIONS = 6
 """Evaluations in a run that does not say how often, the one at its start left out."""
@@ -63,6 +65,13 @@ class Run:
     def is_over(self, state: "State") -> bool:
         """Whether a budget is used up."""
         return any(used >= budget for used, budget in self._budgets(state))
+
+    def turns_left(self, state: "State", groups: Sequence[Group]) -> int | None:
+        """Turns that may still be generated, those of the iteration under way counted."""
+        if self.max_env_steps is None:
+            return None
+        grown = sum(len(tree.turns) for group in groups for tree in group.trees)
+        return max(0, self.max_env_steps - state.env_steps - grown)
 
     def is_evaluation_due(self, state: "State", share_before: float) -> bool:
         """Whether held-out tasks are played now.

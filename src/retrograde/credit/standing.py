@@ -1,0 +1,102 @@
+"""What credits are made of: outcomes, how they stand among each other, and who gets what.
+
+A rollout is named by (tree, leaf), a turn by (tree, turn), a visit by (tree, leaf, turn).
+"""
+
+import math
+from collections.abc import Hashable, Mapping
+from statistics import fmean, pstdev, stdev
+from typing import TypeVar
+
+from retrograde.data.rows import Advantage, Judgement
+from retrograde.data.tree import End, Group
+
+K = TypeVar("K", bound=Hashable)
+Rollout = tuple[int, int]
+Place = tuple[int, int]
+Visit = tuple[int, int, int]
+
+
+def outcomes(group: Group) -> dict[Rollout, float]:
+    """The return of each rollout of a group that did not fail."""
+    return {
+        (t, leaf): tree.returns[leaf]
+        for t, tree in enumerate(group.trees)
+        for leaf in tree.leaves
+        if tree.turns[leaf].end is not End.FAILED
+    }
+
+
+def relative(
+    values: Mapping[K, float],
+    *,
+    scale: bool = True,
+    population: bool = False,
+    epsilon: float = 1e-6,
+) -> dict[K, float]:
+    """(value - mean) / (standard deviation + epsilon) of each.
+
+    Values that are all equal, a single one among them, stand at exactly 0: on paper they can be
+    equal and still differ in the last place, as .1 + .2 and .3 do.
+
+    Args:
+        values: what stands among each other.
+        scale: divide by the standard deviation.
+        population: take that of a population (ddof 0), not of a sample (ddof 1).
+        epsilon: added to the standard deviation.
+    """
+    if not values:
+        return {}
+    each = list(values.values())
+    if math.isclose(min(each), max(each), rel_tol=1e-12, abs_tol=1e-12):
+        return dict.fromkeys(values, 0.0)
+    level = fmean(each)
+    spread = (pstdev(each) if population else stdev(each)) + epsilon if scale else 1.0
+    return {key: (value - level) / spread for key, value in values.items()}
+
+
+def by_rollout(group: Group, advantage: Mapping[Rollout, Advantage]) -> list[Judgement]:
+    """Each turn of a rollout gets the rollout's advantage; rollouts not named do not train."""
+    return by_visit(
+        group,
+        {
+            (t, leaf, turn): advantage[t, leaf]
+            for t, tree in enumerate(group.trees)
+            for leaf, turn in tree.visits
+            if (t, leaf) in advantage
+        },
+    )
+
+
+def by_turn(
+    group: Group, advantage: Mapping[Place, Advantage], *, once: bool = False
+) -> list[Judgement]:
+    """Each visit to a turn gets the turn's advantage; turns not named do not train.
+
+    Visits on a failed rollout do not train.
+
+    Args:
+        group: the trees.
+        advantage: of turns.
+        once: train a shared turn on the first rollout through it only, not on each.
+    """
+    seen: set[Place] = set()
+    found: dict[Visit, Advantage] = {}
+    for t, tree in enumerate(group.trees):
+        for leaf, turn in tree.visits:
+            valid = (t, turn) in advantage and tree.turns[leaf].end is not End.FAILED
+            if valid and not (once and (t, turn) in seen):
+                seen.add((t, turn))
+                found[t, leaf, turn] = advantage[t, turn]
+    return by_visit(group, found)
+
+
+def by_visit(group: Group, advantage: Mapping[Visit, Advantage]) -> list[Judgement]:
+    """Visits that are not named do not train."""
+    return [
+        Judgement(
+            tuple(advantage.get((t, leaf, turn), 0.0) for leaf, turn in tree.visits),
+            tuple((t, leaf, turn) in advantage for leaf, turn in tree.visits),
+        )
+        for t, tree in enumerate(group.trees)
+    ]

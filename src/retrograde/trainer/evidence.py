@@ -1,0 +1,45 @@
+"""Asks models what credit needs to know about rollouts that were grown."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from retrograde.algorithms.algorithm import Algorithm
+from retrograde.data.evidence import Evidence
+from retrograde.data.offer import Offer
+from retrograde.data.rows import Row, View, row_of
+from retrograde.data.tree import Group
+from retrograde.trainer.ports import Ports
+
+
+def gathered(
+    algorithm: Algorithm, groups: Sequence[Group], ports: Ports, progress: float
+) -> list[Evidence]:
+    """Evidence on each group, under the weights of now."""
+    found = [Evidence(progress=progress) for _ in groups]
+    if Offer.GOLD in algorithm.needs:
+        ports.journal.doing("scoring right answers")
+        found = [
+            replace(known, gold_logp=_gold_logp(group, ports))
+            for known, group in zip(found, groups, strict=True)
+        ]
+    return found
+
+
+def rows_of_turns(group: Group) -> dict[tuple[int, int], Row]:
+    """Every turn of a group as a row, by tree and turn; what they are worth is left open."""
+    return {
+        (t, turn): row_of(tree, turn, 0.0, View.EXACT, (0, 0, t, turn))
+        for t, tree in enumerate(group.trees)
+        for turn in range(len(tree.turns))
+    }
+
+
+def _gold_logp(group: Group, ports: Ports) -> dict[tuple[int, int], float]:
+    gold = ports.gold(group.task)
+    rows = {
+        place: replace(row, action=gold, behaviour_logp=(0.0,) * len(gold), entropies=())
+        for place, row in rows_of_turns(group).items()
+    }
+    scores = ports.learner.score(list(rows.values()))
+    return {place: fmean(logp) for place, logp in zip(rows, scores, strict=True)}
