@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
 
 ALIASES = {"lr": "learning-rate"}
@@ -35,7 +36,7 @@ class Spec:
             learning_rate: one that was chosen for it; None leaves it as it is.
         """
         words = ["--algorithm", self.algorithm]
-        parameters = inspect.signature(ALGORITHMS[self.algorithm]).parameters
+        parameters = inspect.signature(written_out(ALGORITHMS[self.algorithm])).parameters
         for name, value in self.options.items():
             if parameters[name.replace("-", "_")].annotation is bool:
                 words.append(f"--algorithm.{'' if TRUTHS[value.lower()] else 'no-'}{name}")
@@ -71,7 +72,7 @@ def _spec(label: str) -> Spec:
             "--algorithms: names with commas between them are needed, each with its settings "
             f'if it has any ("rtpo,grpo:epochs=3+clip=0.3"); got an empty name in {label!r}'
         )
-    known = inspect.signature(algorithm_named(name)).parameters
+    known = inspect.signature(written_out(algorithm_named(name))).parameters
     options: dict[str, str] = {}
     for setting in settings.split("+") if colon else ():
         option, equals, value = setting.partition("=")
