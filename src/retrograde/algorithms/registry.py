@@ -4,16 +4,30 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.cispo import cispo
+from retrograde.algorithms.dapo import dapo
+from retrograde.algorithms.dr_grpo import dr_grpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
+from retrograde.algorithms.gspo import gspo
+from retrograde.algorithms.reinforce import reinforce
+from retrograde.algorithms.reinforce_pp import reinforce_pp
+from retrograde.algorithms.rloo import rloo
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
 from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
     {
+        "cispo": cispo,
+        "dapo": dapo,
+        "dr_grpo": dr_grpo,
         "grpo": grpo,
         "grpo_flat": grpo_flat,
+        "gspo": gspo,
+        "reinforce": reinforce,
+        "reinforce_pp": reinforce_pp,
+        "rloo": rloo,
         "rtpo": rtpo,
         "rtpo_plus": rtpo_plus,
     }
