@@ -390,7 +390,7 @@ GOOD = {
     ("changes", "saying"),
     [
         *(({name: None}, f"{name} is needed") for name in GOOD),
-        ({"--algorithms": "gpro,rtpo"}, "did you mean grpo"),
+        ({"--algorithms": "gpro,rtpo"}, "no algorithm is named 'gpro'; did you mean"),
         ({"--algorithms": "rtpo,,grpo"}, "an empty name"),
         ({"--algorithms": "rtpo,grpo,rtpo"}, "2 methods have the label 'rtpo'"),
         ({"--algorithms": "grpo:clip=0.1,grpo:clip-0.1"}, "option=value is needed"),
