@@ -10,11 +10,13 @@ from retrograde.algorithms.dr_grpo import dr_grpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
 from retrograde.algorithms.gspo import gspo
+from retrograde.algorithms.ppo import ppo
 from retrograde.algorithms.reinforce import reinforce
 from retrograde.algorithms.reinforce_pp import reinforce_pp
 from retrograde.algorithms.rloo import rloo
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
+from retrograde.algorithms.turn_ppo import turn_ppo
 from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
@@ -25,11 +27,13 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "grpo": grpo,
         "grpo_flat": grpo_flat,
         "gspo": gspo,
+        "ppo": ppo,
         "reinforce": reinforce,
         "reinforce_pp": reinforce_pp,
         "rloo": rloo,
         "rtpo": rtpo,
         "rtpo_plus": rtpo_plus,
+        "turn_ppo": turn_ppo,
     }
 )
 
