@@ -17,6 +17,7 @@ from retrograde.algorithms.gspo import gspo
 from retrograde.algorithms.memopilot import memopilot
 from retrograde.algorithms.patr import patr
 from retrograde.algorithms.planpo import planpo
+from retrograde.algorithms.ppo import ppo
 from retrograde.algorithms.reinforce import reinforce
 from retrograde.algorithms.reinforce_pp import reinforce_pp
 from retrograde.algorithms.rloo import rloo
@@ -24,6 +25,7 @@ from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
 from retrograde.algorithms.seeupo import seeupo
 from retrograde.algorithms.stepo import stepo
+from retrograde.algorithms.turn_ppo import turn_ppo
 from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
@@ -41,6 +43,7 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "memopilot": memopilot,
         "patr": patr,
         "planpo": planpo,
+        "ppo": ppo,
         "reinforce": reinforce,
         "reinforce_pp": reinforce_pp,
         "rloo": rloo,
@@ -48,6 +51,7 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "rtpo_plus": rtpo_plus,
         "seeupo": seeupo,
         "stepo": stepo,
+        "turn_ppo": turn_ppo,
     }
 )
 
