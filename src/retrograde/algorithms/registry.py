@@ -4,16 +4,22 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.at2po import at2po
+from retrograde.algorithms.atpo import atpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
+from retrograde.algorithms.random_tree import random_tree
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
 from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
     {
+        "at2po": at2po,
+        "atpo": atpo,
         "grpo": grpo,
         "grpo_flat": grpo_flat,
+        "random_tree": random_tree,
         "rtpo": rtpo,
         "rtpo_plus": rtpo_plus,
     }
