@@ -11,6 +11,9 @@ from retrograde.algorithms.grpo_flat import grpo_flat
 from retrograde.algorithms.random_tree import random_tree
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
+from retrograde.algorithms.tree_grpo import tree_grpo
+from retrograde.algorithms.treepo import treepo
+from retrograde.algorithms.treerl import treerl
 from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
@@ -22,6 +25,9 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "random_tree": random_tree,
         "rtpo": rtpo,
         "rtpo_plus": rtpo_plus,
+        "tree_grpo": tree_grpo,
+        "treepo": treepo,
+        "treerl": treerl,
     }
 )
 
