@@ -7,6 +7,8 @@ from retrograde.algorithms.a2tgpo import a2tgpo
 from retrograde.algorithms.aepo import aepo
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.arpo import arpo
+from retrograde.algorithms.at2po import at2po
+from retrograde.algorithms.atpo import atpo
 from retrograde.algorithms.cispo import cispo
 from retrograde.algorithms.dapo import dapo
 from retrograde.algorithms.dr_grpo import dr_grpo
@@ -18,6 +20,7 @@ from retrograde.algorithms.memopilot import memopilot
 from retrograde.algorithms.patr import patr
 from retrograde.algorithms.planpo import planpo
 from retrograde.algorithms.ppo import ppo
+from retrograde.algorithms.random_tree import random_tree
 from retrograde.algorithms.reinforce import reinforce
 from retrograde.algorithms.reinforce_pp import reinforce_pp
 from retrograde.algorithms.rloo import rloo
@@ -25,6 +28,9 @@ from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
 from retrograde.algorithms.seeupo import seeupo
 from retrograde.algorithms.stepo import stepo
+from retrograde.algorithms.tree_grpo import tree_grpo
+from retrograde.algorithms.treepo import treepo
+from retrograde.algorithms.treerl import treerl
 from retrograde.algorithms.turn_ppo import turn_ppo
 from retrograde.data.names import named
 
@@ -33,6 +39,8 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "a2tgpo": a2tgpo,
         "aepo": aepo,
         "arpo": arpo,
+        "at2po": at2po,
+        "atpo": atpo,
         "cispo": cispo,
         "dapo": dapo,
         "dr_grpo": dr_grpo,
@@ -44,6 +52,7 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "patr": patr,
         "planpo": planpo,
         "ppo": ppo,
+        "random_tree": random_tree,
         "reinforce": reinforce,
         "reinforce_pp": reinforce_pp,
         "rloo": rloo,
@@ -51,6 +60,9 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "rtpo_plus": rtpo_plus,
         "seeupo": seeupo,
         "stepo": stepo,
+        "tree_grpo": tree_grpo,
+        "treepo": treepo,
+        "treerl": treerl,
         "turn_ppo": turn_ppo,
     }
 )
