@@ -7,12 +7,14 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.gigpo import gigpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
+from retrograde.algorithms.leap import leap
 from retrograde.algorithms.memopilot import memopilot
 from retrograde.algorithms.planpo import planpo
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
 from retrograde.algorithms.seeupo import seeupo
 from retrograde.algorithms.stepo import stepo
+from retrograde.algorithms.tcpo import tcpo
 from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
@@ -20,12 +22,14 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "gigpo": gigpo,
         "grpo": grpo,
         "grpo_flat": grpo_flat,
+        "leap": leap,
         "memopilot": memopilot,
         "planpo": planpo,
         "rtpo": rtpo,
         "rtpo_plus": rtpo_plus,
         "seeupo": seeupo,
         "stepo": stepo,
+        "tcpo": tcpo,
     }
 )
 
