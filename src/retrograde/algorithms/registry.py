@@ -16,6 +16,7 @@ from retrograde.algorithms.gigpo import gigpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
 from retrograde.algorithms.gspo import gspo
+from retrograde.algorithms.leap import leap
 from retrograde.algorithms.memopilot import memopilot
 from retrograde.algorithms.patr import patr
 from retrograde.algorithms.planpo import planpo
@@ -28,6 +29,7 @@ from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
 from retrograde.algorithms.seeupo import seeupo
 from retrograde.algorithms.stepo import stepo
+from retrograde.algorithms.tcpo import tcpo
 from retrograde.algorithms.tree_grpo import tree_grpo
 from retrograde.algorithms.treepo import treepo
 from retrograde.algorithms.treerl import treerl
@@ -48,6 +50,7 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "grpo": grpo,
         "grpo_flat": grpo_flat,
         "gspo": gspo,
+        "leap": leap,
         "memopilot": memopilot,
         "patr": patr,
         "planpo": planpo,
@@ -60,6 +63,7 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "rtpo_plus": rtpo_plus,
         "seeupo": seeupo,
         "stepo": stepo,
+        "tcpo": tcpo,
         "tree_grpo": tree_grpo,
         "treepo": treepo,
         "treerl": treerl,
