@@ -7,11 +7,23 @@ from retrograde.algorithms.a2tgpo import a2tgpo
 from retrograde.algorithms.aepo import aepo
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.arpo import arpo
+from retrograde.algorithms.cispo import cispo
+from retrograde.algorithms.dapo import dapo
+from retrograde.algorithms.dr_grpo import dr_grpo
+from retrograde.algorithms.gigpo import gigpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
+from retrograde.algorithms.gspo import gspo
+from retrograde.algorithms.memopilot import memopilot
 from retrograde.algorithms.patr import patr
+from retrograde.algorithms.planpo import planpo
+from retrograde.algorithms.reinforce import reinforce
+from retrograde.algorithms.reinforce_pp import reinforce_pp
+from retrograde.algorithms.rloo import rloo
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
+from retrograde.algorithms.seeupo import seeupo
+from retrograde.algorithms.stepo import stepo
 from retrograde.data.names import named
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
@@ -19,11 +31,23 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = MappingProxyType(
         "a2tgpo": a2tgpo,
         "aepo": aepo,
         "arpo": arpo,
+        "cispo": cispo,
+        "dapo": dapo,
+        "dr_grpo": dr_grpo,
+        "gigpo": gigpo,
         "grpo": grpo,
         "grpo_flat": grpo_flat,
+        "gspo": gspo,
+        "memopilot": memopilot,
         "patr": patr,
+        "planpo": planpo,
+        "reinforce": reinforce,
+        "reinforce_pp": reinforce_pp,
+        "rloo": rloo,
         "rtpo": rtpo,
         "rtpo_plus": rtpo_plus,
+        "seeupo": seeupo,
+        "stepo": stepo,
     }
 )
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from statistics import fmean
 
 ROOT_PARENT = -1
 DUST = 1e-3
@@ -110,6 +111,11 @@ class Turn:
             raise ValueError(
                 f"merged_into goes with end=MERGED: got {self.merged_into} with end={self.end}"
             )
+
+    @property
+    def nll(self) -> float:
+        """Mean of -log mu over the action's tokens, in nats: one sample's word on their entropy."""
+        return max(0.0, -fmean(self.logprobs))  # dust above certainty is certainty
 
 
 @dataclass(frozen=True)

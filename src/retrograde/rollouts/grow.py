@@ -39,6 +39,11 @@ class Walk:
     before: tuple[int, ...]
     """The parent's context and action, which the tree already holds."""
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The turn it stands behind: group, tree, turn."""
+        return self.group, self.tree, self.parent
+
     def stop(self) -> "Boundary":
         """Where it stands, to be gone on with in a later round."""
         return Boundary(self.line, self.history, self.context, self.before, stopped=True)
@@ -104,7 +109,8 @@ class Grower:
         """The groups with a round more in them. Round 0 forgets all earlier boundaries.
 
         Raises:
-            RuntimeError: every rollout of the iteration so far has failed.
+            RuntimeError: every rollout of the iteration failed. A late round may be a single
+                rollout, whose failure says little about the world.
         """
         if grown_in == 0:
             await self.forget()
@@ -121,10 +127,10 @@ class Grower:
             Group(group.task, tuple(Tree(tuple(turns)) for turns in trees))
             for group, trees in zip(groups, sprouts, strict=True)
         ]
-        if ended[End.FAILED] and not _any_valid(grown):
+        if ended and not any(_has_sound(group) for group in grown):
             raise RuntimeError(
                 f"all {ended[End.FAILED]} rollouts of round {grown_in} failed in "
-                f"{self.environment.name}, and none is left from before; the reasons are in the log"
+                f"{self.environment.name}, and none before succeeded; the reasons are in the log"
             )
         return grown
 
@@ -190,21 +196,23 @@ class Grower:
         if once and boundary.stopped:  # nobody else comes this way: no copy is needed
             line = self._boundaries.pop(place).line
         else:
+            self._boundaries[place] = replace(boundary, stopped=False)  # a boundary like others
             line = await boundary.line.fork(seed)
         here = (g, fork.tree, fork.parent, fork, number)
         return Walk(*here, line, boundary.history, boundary.context, boundary.before)
 
     async def _keep(self, live: Sequence[Walk], seed: int) -> None:
-        kept: dict[tuple[int, int, int], Walk] = {}
-        for walk in live:
-            place = (walk.group, walk.tree, walk.parent)
-            if walk.fork.keep and place not in self._boundaries:  # siblings answer one boundary
-                kept.setdefault(place, walk)
-        copies = await _all(
-            walk.line.fork(derived(seed, i)) for i, walk in enumerate(kept.values())
-        )
-        for (place, walk), copy in zip(kept.items(), _sound(copies), strict=True):
-            self._boundaries[place] = Boundary(copy, walk.history, walk.context, walk.before)
+        """Copy what stands before a turn; once for each place, however many answer it."""
+        waiting = {walk.place: walk for walk in reversed(live) if walk.fork.keep}
+        kept = [
+            walk
+            for walk in live
+            if waiting.get(walk.place) is walk and walk.place not in self._boundaries
+        ]
+        copies = await _all(walk.line.fork(derived(seed, i)) for i, walk in enumerate(kept))
+        for walk, copy in zip(kept, _sound(copies), strict=True):
+            boundary = Boundary(copy, walk.history, walk.context, walk.before)
+            self._boundaries[walk.place] = boundary
 
     async def _answer(self, live: Sequence[Walk], seed: int) -> list[Draft]:
         """Sample an answer for each walk and let the worlds say what comes of it."""
@@ -308,12 +316,10 @@ class Grower:
         )
 
 
-def _any_valid(groups: Sequence[Group]) -> bool:
+def _has_sound(group: Group) -> bool:
+    """Whether any rollout of a group is worth something."""
     return any(
-        tree.turns[leaf].end is not End.FAILED
-        for group in groups
-        for tree in group.trees
-        for leaf in tree.leaves
+        tree.turns[leaf].end is not End.FAILED for tree in group.trees for leaf in tree.leaves
     )
 
 
@@ -330,7 +336,7 @@ def _reopen(trees: Sequence[list[Turn]], fork: Fork) -> None:
     if fork.parent == ROOT_PARENT or not 0 <= fork.tree < len(trees):
         return
     turns = trees[fork.tree]
-    if turns[fork.parent].end is End.STOPPED:
+    if fork.parent < len(turns) and turns[fork.parent].end is End.STOPPED:
         turns[fork.parent] = replace(turns[fork.parent], end=None)
 
 
