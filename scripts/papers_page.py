@@ -42,7 +42,7 @@ def row(name: str, method: object) -> str:
 
 def section(name: str, doc: str, title: str) -> str:
     """The text under a title of a module's docstring, on one line."""
-    found = re.search(rf"^{title}:\n((?:[ ]{{4}}.*\n?|\n)+)", doc, flags=re.MULTILINE)
+    found = re.search(rf"^{title}:[ \n]((?:.*\n?)(?:[ ]{{4}}.*\n?)*)", doc, flags=re.MULTILINE)
     if found is None:
         raise ValueError(f"{name}: its file has no section {title!r}")
     return " ".join(found[1].split()).replace("|", "\\|")

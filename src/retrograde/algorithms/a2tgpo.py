@@ -1,20 +1,23 @@
 """A2TGPO: turns judged by how far they raised the probability of the right answer.
 
-Source:
-    arXiv:2605.06200.
+Source: arXiv:2605.06200.
 Differs from the source:
     Groups are 8 rollouts; the paper takes 16. See `InformationGain` for the rest.
 """
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import (
+    Algorithm,
+    Chains,
+    Level,
+    Mean,
+    PolicyLoss,
+    Steps,
+    Update,
+)
 from retrograde.credit.information_gain import InformationGain
 from retrograde.data.offer import Offer
-from retrograde.losses.policy import Level, Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def a2tgpo(
@@ -38,7 +41,6 @@ def a2tgpo(
         clip_low: bound of a turn's ratio below 1.
         clip_high: bound of a turn's ratio above 1.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=Chains(rollouts, least=2),

@@ -1,7 +1,6 @@
 """AEPO: chains and branches in proportion to entropy, and credit weighted by entropy.
 
-Source:
-    Dong et al. 2025, arXiv:2510.14545, and its code.
+Source: Dong et al. 2025, arXiv:2510.14545, and its code.
 Differs from the source:
     8 rollouts; the paper has 16. The rollout that measures a task is one of them. See
     `BalancedEntropy` for how the budget is split, `EntropyWeighted` for the advantage.
@@ -9,13 +8,10 @@ Differs from the source:
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Surrogate, Update
 from retrograde.credit.entropy_weighted import EntropyWeighted
 from retrograde.credit.group_relative import GroupRelative
-from retrograde.losses.policy import Mean, PolicyLoss, Surrogate
 from retrograde.rollouts.tool_entropy import BalancedEntropy, Probe
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def aepo(
@@ -45,7 +41,6 @@ def aepo(
         entropy_weight: of a token's standardised entropy in its advantage.
         clip: bound of the token ratio; above it the value stays and the gradient goes on.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     measured = Probe(probe, entropy_scale)
     return Algorithm(

@@ -1,4 +1,7 @@
-"""What an algorithm is: where to grow, who gets credit, which loss, how many steps."""
+"""What an algorithm is: where to grow, who gets credit, which loss, how many steps.
+
+What nearly every algorithm is made of can be imported from here.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +10,24 @@ from typing import Protocol
 from retrograde.credit.protocol import Credit
 from retrograde.data.offer import Offer
 from retrograde.data.rows import Row, View
-from retrograde.losses.policy import PolicyLoss
+from retrograde.losses.policy import Level, Mean, PolicyLoss, Surrogate
 from retrograde.losses.value import ValueLoss
-from retrograde.rollouts.plans import Plan
-from retrograde.schedules.update import Update
+from retrograde.rollouts.plans import Chains, Plan
+from retrograde.schedules.update import Pace, Steps, Update
+
+__all__ = [
+    "Algorithm",
+    "Chains",
+    "Level",
+    "Mean",
+    "Normalise",
+    "Pace",
+    "PolicyLoss",
+    "Steps",
+    "Surrogate",
+    "Update",
+    "View",
+]
 
 
 class Normalise(Protocol):

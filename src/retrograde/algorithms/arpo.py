@@ -1,7 +1,6 @@
 """ARPO: chains, and branches where entropy rose behind a tool result.
 
-Source:
-    Dong et al. 2025, arXiv:2507.19849, Algorithm 1, appendix C.2 for the values.
+Source: Dong et al. 2025, arXiv:2507.19849, Algorithm 1, appendix C.2 for the values.
 Differs from the source:
     8 rollouts of which 4 begin as chains; the paper has 16 and 8. `advantage="soft"` is the
     paper's default. See `ToolEntropy` and `Probe` for how entropy is measured.
@@ -9,13 +8,10 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.group_relative import GroupRelative
 from retrograde.credit.shared_prefix import SharedPrefix
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.tool_entropy import Probe, ToolEntropy
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def arpo(
@@ -47,7 +43,6 @@ def arpo(
         advantage: each visit its rollout's own; or the mean of all rollouts through the turn.
         clip: bound of the token ratio on either side.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     measured = Probe(probe, entropy_scale)
     return Algorithm(

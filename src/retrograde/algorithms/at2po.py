@@ -4,8 +4,7 @@ The paper's ablation is a ladder of four command lines (`--algorithm` and its op
 `random_tree`; `random_tree --algorithm.loss turn`; `random_tree --algorithm.loss turn
 --algorithm.expansion entropy`; `at2po`.
 
-Source:
-    AT2PO, arXiv:2601.04767, Algorithm 1; values from the published code.
+Source: AT2PO, arXiv:2601.04767, Algorithm 1; values from the published code.
 Differs from the source:
     The paper's shape is chains=10, branches=6, expansions=2, which is 22 rollouts.
     A log ratio is not cut off at 10. See `EntropyTree` and `TurnValue`.
@@ -13,12 +12,9 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Level, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.turn_value import TurnValue
-from retrograde.losses.policy import Level, Mean, PolicyLoss
 from retrograde.rollouts.entropy_tree import EntropyTree
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def at2po(
@@ -52,7 +48,6 @@ def at2po(
         clip_low: bound of the turn's ratio below.
         clip_high: bound of the turn's ratio above.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=EntropyTree(

@@ -1,19 +1,15 @@
 """DAPO: only tasks whose rollouts differ train, and more tasks are tried until there are enough.
 
-Source:
-    Yu et al. 2025, arXiv:2503.14476, equations 8 to 13.
+Source: Yu et al. 2025, arXiv:2503.14476, equations 8 to 13.
 Differs from the source:
     Groups are 8 rollouts; the paper takes 16. See `Resample` for how it differs from verl.
 """
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.dynamic_sampling import DynamicSampling
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.resample import Resample
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def dapo(
@@ -37,7 +33,6 @@ def dapo(
         longest: action tokens of a rollout at which the penalty for length is whole.
         buffer: action tokens before that at which it begins.
         overlong: the whole penalty, taken off the return; 0 for none.
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=Resample(rollouts, max_batches),

@@ -1,7 +1,6 @@
 """Dr. GRPO: GRPO without its two biases, the standard deviation and the rollout's length.
 
-Source:
-    Liu et al. 2025, arXiv:2503.20783, section 3.2.
+Source: Liu et al. 2025, arXiv:2503.20783, section 3.2.
 Differs from the source:
     The constant that sums are divided by is the paper's largest answer length; what a rollout of
     several turns may take is known to no algorithm, so it is an option.
@@ -9,12 +8,8 @@ Differs from the source:
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Chains, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.outcome import Outcome
-from retrograde.losses.policy import Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def dr_grpo(
@@ -32,11 +27,6 @@ def dr_grpo(
         length: what a rollout's sum over tokens is divided by (ours), never its own length.
         clip: bound of the token ratio on either side.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
-    return Algorithm(
-        grow=Chains(rollouts, least=2),
-        credit=Outcome("mean"),
-        loss=PolicyLoss(clip, clip, mean=Mean.ROLLOUT_SUM, length=length, kl=kl),
-        update=Update(**steps),
-    )
+    loss = PolicyLoss(clip, clip, mean=Mean.ROLLOUT_SUM, length=length, kl=kl)
+    return Algorithm(Chains(rollouts, least=2), Outcome("mean"), loss, Update(**steps))

@@ -1,7 +1,6 @@
 """GiGPO: whole rollouts within their group, and single turns among those that were told the same.
 
-Source:
-    Feng et al. 2025, arXiv:2505.10978, equations 3 to 8; the discount is that of its scripts.
+Source: Feng et al. 2025, arXiv:2505.10978, equations 3 to 8; the discount is that of its scripts.
 Differs from the source:
     No KL penalty by default, and none for actions that mean nothing: rewards are the
     environment's. The ratio is of tokens, as in the code; the paper writes one for each action.
@@ -9,12 +8,8 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Chains, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.anchor import AnchorRelative
-from retrograde.losses.policy import Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def gigpo(
@@ -40,7 +35,6 @@ def gigpo(
         mean: what counts as one in the loss: the paper's turn or the code's token.
         clip: bound of the token ratio on either side (epsilon).
         kl: coefficient of the k3 penalty against the initial policy (beta; the code's 0.01).
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=Chains(rollouts, least=2),

@@ -1,19 +1,22 @@
 """GSPO: one importance ratio for a rollout, the geometric mean of its tokens' ratios.
 
-Source:
-    Zheng et al. 2025, arXiv:2507.18071, equations 5 to 7, in the token form (GSPO-token).
+Source: Zheng et al. 2025, arXiv:2507.18071, equations 5 to 7, in the token form (GSPO-token).
 Differs from the source:
     The ratio is over the action tokens of all turns of a rollout, each under its exact context.
 """
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import (
+    Algorithm,
+    Chains,
+    Level,
+    Mean,
+    PolicyLoss,
+    Steps,
+    Update,
+)
 from retrograde.credit.group_relative import GroupRelative
-from retrograde.losses.policy import Level, Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def gspo(
@@ -31,11 +34,6 @@ def gspo(
         clip_low: bound of the rollout's ratio below 1.
         clip_high: bound of the rollout's ratio above 1.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
-    return Algorithm(
-        grow=Chains(rollouts, least=2),
-        credit=GroupRelative(),
-        loss=PolicyLoss(clip_low, clip_high, ratio=Level.ROLLOUT, mean=Mean.ROLLOUT, kl=kl),
-        update=Update(**steps),
-    )
+    loss = PolicyLoss(clip_low, clip_high, ratio=Level.ROLLOUT, mean=Mean.ROLLOUT, kl=kl)
+    return Algorithm(Chains(rollouts, least=2), GroupRelative(), loss, Update(**steps))

@@ -1,20 +1,16 @@
 """LEAP: who solves a task in fewer tries ranks higher; only tasks worth it get further tries.
 
-Source:
-    LEAP, arXiv:2608.01804.
+Source: LEAP, arXiv:2608.01804.
 Differs from the source:
     Values marked (ours) were not to be found. Ranks are advantages as they are.
 """
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.first_success import FirstSuccess
 from retrograde.data.offer import Offer
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.adaptive_turns import AdaptiveTurns
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def leap(
@@ -38,7 +34,6 @@ def leap(
         gamma: what a try before the right one gets, as a share of what the next gets (ours).
         clip: bound of the token ratio on either side (ours).
         kl: coefficient of the k3 penalty against the initial policy (ours).
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=AdaptiveTurns(rollouts, turns, least_failing, most_failing),

@@ -1,7 +1,6 @@
 """PATR: branches stop at checkpoints, where scores prune some and multiply others.
 
-Source:
-    arXiv:2607.15610, known from notes; no code is published.
+Source: arXiv:2607.15610, known from notes; no code is published.
 Differs from the source:
     Scores are the environment's own. A checkpoint every 2 turns and loops of 4 are for episodes of
     4 to 8 turns; the paper has 5 (FrozenLake) or 13 turns, and 6. `shared="share"` is an
@@ -10,14 +9,11 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.group_relative import GroupRelative
 from retrograde.credit.shared_prefix import SharedPrefix
 from retrograde.data.offer import Offer
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.checkpoints import Checkpoints
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def patr(
@@ -47,7 +43,6 @@ def patr(
         shared: a shared turn counts for each leaf, or one over their number.
         clip: bound of the token ratio on either side.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=Checkpoints(branches, every, expand, children, margin, repeats, max_turns),

@@ -1,7 +1,6 @@
 """PlanPO: successes in fewer turns, and of fewer tokens a turn, are better; failures are failures.
 
-Source:
-    PlanPO, arXiv:2608.17289, equations 4 to 6 and the text for the values.
+Source: PlanPO, arXiv:2608.17289, equations 4 to 6 and the text for the values.
 Differs from the source:
     The ratio is of tokens, as in the framework it builds on; it writes one for each answer. No KL
     penalty by default. The mean over the turns of a minibatch is over all of them.
@@ -9,12 +8,8 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Chains, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.brevity import Brevity
-from retrograde.losses.policy import Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def planpo(
@@ -42,7 +37,6 @@ def planpo(
         alpha_final: and at its end.
         clip: bound of the token ratio on either side.
         kl: coefficient of the k3 penalty against the initial policy (the paper's 0.01).
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=Chains(rollouts, least=2),

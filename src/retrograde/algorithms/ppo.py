@@ -1,21 +1,16 @@
 """PPO with a learned critic: generalized advantages of tokens, whitened over the update.
 
-Source:
-    Schulman et al. 2017, arXiv:1707.06347, equations 7, 9 and 11; as verl has it.
+Source: Schulman et al. 2017, arXiv:1707.06347, equations 7, 9 and 11; as verl has it.
 Differs from the source:
     No entropy bonus. Rollouts of several turns: advantages pass observations unchanged.
 """
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Chains, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.gae import GAE
 from retrograde.credit.whitening import Whitened
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.losses.value import ValueLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def ppo(
@@ -45,7 +40,6 @@ def ppo(
         clip: bound of the token ratio on either side (epsilon).
         dual_clip: bound of the loss of a token with a negative advantage; verl's is 3.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     shared = critic == "shared"
     return Algorithm(

@@ -2,8 +2,7 @@
 
 `loss="turn"` and `expansion="entropy"` add AT2PO's parts one by one; `at2po` is the last step.
 
-Source:
-    AT2PO, arXiv:2601.04767, ablation table, first row.
+Source: AT2PO, arXiv:2601.04767, ablation table, first row.
 Differs from the source:
     The shape of the tree is `at2po`'s here. The source does not say how it draws.
 """
@@ -11,10 +10,8 @@ Differs from the source:
 from dataclasses import replace
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps
 from retrograde.algorithms.at2po import at2po
-from retrograde.losses.policy import Mean, PolicyLoss
-from retrograde.schedules.steps import Steps
 
 
 def random_tree(
@@ -36,7 +33,6 @@ def random_tree(
         expansion: choose turns by chance, or by uncertainty.
         loss: GRPO's, which clips each token, or AT2PO's with its own bounds.
         clip: bound of the token ratio on either side, for loss=token.
-        **steps: see `Steps`.
     """
     tree = at2po(
         chains=chains,

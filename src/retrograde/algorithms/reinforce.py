@@ -1,19 +1,22 @@
 """REINFORCE: every token of a rollout moves with the rollout's return.
 
-Source:
-    Williams 1992, "Simple statistical gradient-following algorithms", equation 8.
+Source: Williams 1992, "Simple statistical gradient-following algorithms", equation 8.
 Differs from the source:
     Adam, with a bounded gradient. A second epoch or minibatch is off policy and not corrected.
 """
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import (
+    Algorithm,
+    Chains,
+    Mean,
+    Pace,
+    PolicyLoss,
+    Surrogate,
+    Update,
+)
 from retrograde.credit.outcome import Outcome
-from retrograde.losses.policy import Mean, PolicyLoss, Surrogate
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Pace
-from retrograde.schedules.update import Update
 
 
 def reinforce(
@@ -31,11 +34,8 @@ def reinforce(
         baseline: what is taken off the return: nothing, or the mean of the group.
         kl: coefficient of the k3 penalty against the initial policy.
         minibatches: optimizer steps in a pass; from the second on they are off policy.
-        **steps: see `Pace`.
     """
+    loss = PolicyLoss(surrogate=Surrogate.UNWEIGHTED, mean=Mean.ROLLOUT_SUM, kl=kl)
     return Algorithm(
-        grow=Chains(rollouts),
-        credit=Outcome(baseline),
-        loss=PolicyLoss(surrogate=Surrogate.UNWEIGHTED, mean=Mean.ROLLOUT_SUM, kl=kl),
-        update=Update(minibatches=minibatches, **steps),
+        Chains(rollouts), Outcome(baseline), loss, Update(minibatches=minibatches, **steps)
     )

@@ -1,7 +1,6 @@
 """REINFORCE++: returns to go, whitened over all tokens of the update, under PPO's clip.
 
-Source:
-    Hu et al. 2025, arXiv:2501.03262.
+Source: Hu et al. 2025, arXiv:2501.03262.
 Differs from the source:
     The penalty is a loss (k3), not a part of the reward. `baseline="group"` is the paper's
     REINFORCE++-baseline: the return less the group's mean, then whitened, for all turns alike.
@@ -9,14 +8,10 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Chains, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.outcome import Outcome
 from retrograde.credit.to_go import ReturnToGo
 from retrograde.credit.whitening import Whitened
-from retrograde.losses.policy import Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def reinforce_pp(
@@ -34,7 +29,6 @@ def reinforce_pp(
         baseline: what is taken off before whitening: nothing, or the mean of the group.
         clip: bound of the token ratio on either side.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     group = baseline == "group"
     return Algorithm(

@@ -1,7 +1,6 @@
 """RLOO: whole rollouts, each judged against the mean of the others.
 
-Source:
-    Ahmadian et al. 2024, arXiv:2402.14740, section 3.
+Source: Ahmadian et al. 2024, arXiv:2402.14740, section 3.
 Differs from the source:
     The penalty is a loss (k3), not a part of the reward. With `clip` it is verl's: a clipped
     token ratio and a mean over tokens, so that several steps can be taken.
@@ -9,12 +8,16 @@ Differs from the source:
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import (
+    Algorithm,
+    Chains,
+    Mean,
+    Pace,
+    PolicyLoss,
+    Surrogate,
+    Update,
+)
 from retrograde.credit.outcome import Outcome
-from retrograde.losses.policy import Mean, PolicyLoss, Surrogate
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Pace
-from retrograde.schedules.update import Update
 
 
 def rloo(
@@ -32,12 +35,9 @@ def rloo(
         clip: bound of the token ratio on either side; None for log pi without a ratio.
         kl: coefficient of the k3 penalty against the initial policy.
         minibatches: optimizer steps in a pass; without `clip` all but the first are uncorrected.
-        **steps: see `Pace`.
     """
     plain = PolicyLoss(surrogate=Surrogate.UNWEIGHTED, mean=Mean.ROLLOUT_SUM, kl=kl)
+    loss = plain if clip is None else PolicyLoss(clip, clip, mean=Mean.TOKEN, kl=kl)
     return Algorithm(
-        grow=Chains(rollouts, least=2),
-        credit=Outcome("others"),
-        loss=plain if clip is None else PolicyLoss(clip, clip, mean=Mean.TOKEN, kl=kl),
-        update=Update(minibatches=minibatches, **steps),
+        Chains(rollouts, least=2), Outcome("others"), loss, Update(minibatches=minibatches, **steps)
     )

@@ -1,7 +1,6 @@
 """SeeUPO: the last turn's update first, then the one before, on the same rollouts.
 
-Source:
-    SeeUPO, arXiv:2602.06554: virtual agents, one for each turn, updated in reverse order.
+Source: SeeUPO, arXiv:2602.06554: virtual agents, one for each turn, updated in reverse order.
 Differs from the source:
     Turns are scored under the context they were sampled under; the source trains on the flat
     history. What it does not state: how advantages are normalised over an update (see
@@ -10,14 +9,18 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import (
+    Algorithm,
+    Chains,
+    Level,
+    Mean,
+    PolicyLoss,
+    Steps,
+    Update,
+)
 from retrograde.credit.batch_scale import BatchScale
 from retrograde.credit.group_relative import GroupRelative
-from retrograde.losses.policy import Level, Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
 from retrograde.schedules.carry import Carry
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def seeupo(

@@ -1,19 +1,14 @@
 """STEPO: GRPO in which a rollout of many turns weighs no more than one of few.
 
-Source:
-    EvoCUA-1.5, arXiv:2607.09773, step-level policy optimization.
+Source: EvoCUA-1.5, arXiv:2607.09773, step-level policy optimization.
 Differs from the source:
     The mean over a turn's tokens and over rollouts is ours, as are the defaults: it states none.
 """
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Chains, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.turn_share import TurnShare
-from retrograde.losses.policy import Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def stepo(
@@ -33,11 +28,8 @@ def stepo(
         clip_low: bound of the token ratio below 1 (ours).
         clip_high: bound of the token ratio above 1 (ours).
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
+    loss = PolicyLoss(clip_low, clip_high, mean=Mean.ROLLOUT_TURNS, kl=kl)
     return Algorithm(
-        grow=Chains(rollouts, least=2),
-        credit=TurnShare(population=std == "population"),
-        loss=PolicyLoss(clip_low, clip_high, mean=Mean.ROLLOUT_TURNS, kl=kl),
-        update=Update(**steps),
+        Chains(rollouts, least=2), TurnShare(population=std == "population"), loss, Update(**steps)
     )

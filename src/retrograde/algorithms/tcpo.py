@@ -1,20 +1,16 @@
 """TCPO: turns by the scores after them: looking back, looking ahead, and against other answers.
 
-Source:
-    TCPO, arXiv:2608.01667.
+Source: TCPO, arXiv:2608.01667.
 Differs from the source:
     Values marked (ours) were not to be found. Alternatives are for credit alone and not trained.
 """
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.turn_score import TurnScore
 from retrograde.data.offer import Offer
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.counterfactual import Counterfactual
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def tcpo(
@@ -48,7 +44,6 @@ def tcpo(
         gamma: factor for each turn before a turn (ours).
         clip: bound of the token ratio on either side (ours).
         kl: coefficient of the k3 penalty against the initial policy (ours).
-        **steps: see `Steps`.
     """
     weights = (progress, preserve, regression, hindsight, counterfactual)
     return Algorithm(

@@ -1,7 +1,6 @@
 """Tree-GRPO: chains continued anew from random nodes; rollouts judged in their tree and task.
 
-Source:
-    Tree-GRPO, arXiv:2509.21240; shape and clipping from the published scripts.
+Source: Tree-GRPO, arXiv:2509.21240; shape and clipping from the published scripts.
 Differs from the source:
     What is trained is what was sampled; the published code encodes decoded text again, which
     AT2PO (arXiv:2601.04767, appendix C) names as the cause of its collapse. No entropy bonus.
@@ -10,12 +9,9 @@ Differs from the source:
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.tree_relative import TreeRelative
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.chance_tree import ChanceTree
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def tree_grpo(
@@ -39,11 +35,8 @@ def tree_grpo(
         clip: bound of the token ratio on either side.
         dual_clip: bound of a bad token's loss, as a multiple of its advantage.
         kl: coefficient of the k3 penalty against the initial policy (the paper's 0.001).
-        **steps: see `Steps`.
     """
+    loss = PolicyLoss(clip, clip, mean=Mean.TOKEN, kl=kl, dual_clip=dual_clip)
     return Algorithm(
-        grow=ChanceTree(trees, nodes, iterations),
-        credit=TreeRelative(keep),
-        loss=PolicyLoss(clip, clip, mean=Mean.TOKEN, kl=kl, dual_clip=dual_clip),
-        update=Update(**steps),
+        ChanceTree(trees, nodes, iterations), TreeRelative(keep), loss, Update(**steps)
     )

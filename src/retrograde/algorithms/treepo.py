@@ -1,7 +1,6 @@
 """TreePO: rollouts grown side by side from shared pasts; each judged at every past it shares.
 
-Source:
-    TreePO, arXiv:2508.17445, Algorithm 1 and the tree-based advantage.
+Source: TreePO, arXiv:2508.17445, Algorithm 1 and the tree-based advantage.
 Differs from the source:
     No dynamic sampling: a task whose rollouts all end alike is not replaced. The whitening
     gives its tokens an advantage all the same, as it does in the source without the filter.
@@ -10,13 +9,10 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.prefix_mean import PrefixMean
 from retrograde.credit.whitening import Whitened
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.segment_tree import SegmentTree
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def treepo(
@@ -42,7 +38,6 @@ def treepo(
         clip_low: bound of the token ratio below.
         clip_high: bound of the token ratio above.
         dual_clip: bound of a bad token's loss, as a multiple of its advantage.
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=SegmentTree(width, branching, first_least, first_most),

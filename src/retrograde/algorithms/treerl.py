@@ -1,7 +1,6 @@
 """TreeRL: chains forked where the policy was least certain; each turn judged on the tree.
 
-Source:
-    TreeRL, arXiv:2506.11902; level and scaling from the published code.
+Source: TreeRL, arXiv:2506.11902; level and scaling from the published code.
 Differs from the source:
     Forks stand between turns, not inside an answer at a token, so the uncertainty is a turn's.
     An answer that ends a rollout is not forked, as the source masks what follows "answer".
@@ -10,12 +9,9 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, PolicyLoss, Steps, Surrogate, Update
 from retrograde.credit.local_global import LocalGlobal
-from retrograde.losses.policy import Mean, PolicyLoss, Surrogate
 from retrograde.rollouts.entropy_tree import EntropyTree
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def treerl(
@@ -41,7 +37,6 @@ def treerl(
         clip_low: bound of the token ratio below, for surrogate=clipped.
         clip_high: bound above.
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=EntropyTree(chains, branches, expansions, answers, penalty=0.0, apart=True),

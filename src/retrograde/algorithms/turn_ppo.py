@@ -1,7 +1,6 @@
 """Turn-PPO: states are turns; a critic values each, and its tokens share one advantage.
 
-Source:
-    arXiv:2512.17008: advantages, ratio and clip of turns; a critic that learns faster.
+Source: arXiv:2512.17008: advantages, ratio and clip of turns; a critic that learns faster.
 Differs from the source:
     The paper does not say how a turn's ratio is made of its tokens': it is their geometric mean.
     Advantages are whitened with each turn counted once, and the critic is 5 times as fast (ours).
@@ -9,14 +8,18 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import (
+    Algorithm,
+    Chains,
+    Level,
+    Mean,
+    PolicyLoss,
+    Steps,
+    Update,
+)
 from retrograde.credit.gae import GAE
 from retrograde.credit.whitening import Whitened
-from retrograde.losses.policy import Level, Mean, PolicyLoss
 from retrograde.losses.value import ValueLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def turn_ppo(
@@ -44,7 +47,6 @@ def turn_ppo(
         lam: how far advantages look ahead, in turns: 0 for one, 1 for all.
         clip: bound of the turn ratio on either side (ours).
         kl: coefficient of the k3 penalty against the initial policy.
-        **steps: see `Steps`.
     """
     shared = critic == "shared"
     return Algorithm(
