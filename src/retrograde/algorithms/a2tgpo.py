@@ -7,17 +7,10 @@ Differs from the source:
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import (
-    Algorithm,
-    Chains,
-    Level,
-    Mean,
-    PolicyLoss,
-    Steps,
-    Update,
-)
+from retrograde.algorithms.algorithm import Algorithm, Chains, Steps, Update
 from retrograde.credit.information_gain import InformationGain
 from retrograde.data.offer import Offer
+from retrograde.losses.policy import Level, Mean, PolicyLoss
 
 
 def a2tgpo(

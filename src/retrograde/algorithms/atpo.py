@@ -8,16 +8,9 @@ Differs from the source:
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import (
-    Algorithm,
-    Chains,
-    Level,
-    Mean,
-    PolicyLoss,
-    Steps,
-    Update,
-)
+from retrograde.algorithms.algorithm import Algorithm, Chains, Steps, Update
 from retrograde.credit.group_relative import GroupRelative
+from retrograde.losses.policy import Level, Mean, PolicyLoss
 
 
 def atpo(

@@ -8,16 +8,9 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import (
-    Algorithm,
-    Chains,
-    Mean,
-    PolicyLoss,
-    Steps,
-    Surrogate,
-    Update,
-)
+from retrograde.algorithms.algorithm import Algorithm, Chains, Steps, Update
 from retrograde.credit.group_relative import GroupRelative
+from retrograde.losses.policy import Mean, PolicyLoss, Surrogate
 
 
 def cispo(

@@ -34,9 +34,6 @@ def dapo(
         buffer: action tokens before that at which it begins.
         overlong: the whole penalty, taken off the return; 0 for none.
     """
-    return Algorithm(
-        grow=Resample(rollouts, max_batches),
-        credit=DynamicSampling(longest, buffer, overlong),
-        loss=PolicyLoss(clip_low, clip_high, mean=Mean.TOKEN),
-        update=Update(**steps),
-    )
+    credit = DynamicSampling(longest, buffer, overlong)
+    loss = PolicyLoss(clip_low, clip_high, mean=Mean.TOKEN)
+    return Algorithm(Resample(rollouts, max_batches), credit, loss, Update(**steps))

@@ -2,8 +2,7 @@
 
 Source: Feng et al. 2025, arXiv:2505.10978, equations 3 to 8; the discount is that of its scripts.
 Differs from the source:
-    No KL penalty by default, and none for actions that mean nothing: rewards are the
-    environment's. The ratio is of tokens, as in the code; the paper writes one for each action.
+    No KL penalty by default, none for actions that mean nothing. Token ratios, as in the code.
 """
 
 from typing import Literal, Unpack
@@ -36,9 +35,6 @@ def gigpo(
         clip: bound of the token ratio on either side (epsilon).
         kl: coefficient of the k3 penalty against the initial policy (beta; the code's 0.01).
     """
-    return Algorithm(
-        grow=Chains(rollouts, least=2),
-        credit=AnchorRelative(omega, gamma, norm == "mean_std", similarity),
-        loss=PolicyLoss(clip, clip, mean=Mean(mean), kl=kl),
-        update=Update(**steps),
-    )
+    credit = AnchorRelative(omega, gamma, norm == "mean_std", similarity)
+    loss = PolicyLoss(clip, clip, mean=Mean(mean), kl=kl)
+    return Algorithm(Chains(rollouts, least=2), credit, loss, Update(**steps))

@@ -1,8 +1,7 @@
 """LEAP: who solves a task in fewer tries ranks higher; only tasks worth it get further tries.
 
 Source: LEAP, arXiv:2608.01804.
-Differs from the source:
-    Values marked (ours) were not to be found. Ranks are advantages as they are.
+Differs from the source: values marked (ours) were not to be found.
 """
 
 from typing import Unpack
@@ -35,10 +34,7 @@ def leap(
         clip: bound of the token ratio on either side (ours).
         kl: coefficient of the k3 penalty against the initial policy (ours).
     """
-    return Algorithm(
-        grow=AdaptiveTurns(rollouts, turns, least_failing, most_failing),
-        credit=FirstSuccess(gamma),
-        loss=PolicyLoss(clip, clip, mean=Mean.TOKEN, kl=kl),
-        update=Update(**steps),
-        needs=(Offer.ATTEMPTS, Offer.SCORES),
-    )
+    plan = AdaptiveTurns(rollouts, turns, least_failing, most_failing)
+    loss = PolicyLoss(clip, clip, mean=Mean.TOKEN, kl=kl)
+    needs = (Offer.ATTEMPTS, Offer.SCORES)
+    return Algorithm(plan, FirstSuccess(gamma), loss, Update(**steps), needs=needs)

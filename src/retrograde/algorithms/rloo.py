@@ -8,16 +8,9 @@ Differs from the source:
 
 from typing import Unpack
 
-from retrograde.algorithms.algorithm import (
-    Algorithm,
-    Chains,
-    Mean,
-    Pace,
-    PolicyLoss,
-    Surrogate,
-    Update,
-)
+from retrograde.algorithms.algorithm import Algorithm, Chains, Pace, Update
 from retrograde.credit.outcome import Outcome
+from retrograde.losses.policy import Mean, PolicyLoss, Surrogate
 
 
 def rloo(

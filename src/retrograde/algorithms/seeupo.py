@@ -2,24 +2,16 @@
 
 Source: SeeUPO, arXiv:2602.06554: virtual agents, one for each turn, updated in reverse order.
 Differs from the source:
-    Turns are scored under the context they were sampled under; the source trains on the flat
-    history. What it does not state: how advantages are normalised over an update (see
-    `BatchScale`) and how many optimizer steps a turn gets. No KL penalty by default.
+    Exact contexts; the source trains on the flat history. It does not state how advantages are
+    normalised (see `BatchScale`) nor how many steps a turn gets. No KL penalty by default.
 """
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import (
-    Algorithm,
-    Chains,
-    Level,
-    Mean,
-    PolicyLoss,
-    Steps,
-    Update,
-)
+from retrograde.algorithms.algorithm import Algorithm, Chains, Steps, Update
 from retrograde.credit.batch_scale import BatchScale
 from retrograde.credit.group_relative import GroupRelative
+from retrograde.losses.policy import Level, Mean, PolicyLoss
 from retrograde.schedules.carry import Carry
 
 
@@ -38,7 +30,6 @@ def seeupo(
         form: the code bounds what earlier turns inherit to 0.8 to 1.2, and advantages to 3.
         clip: bound of the turn ratio, a geometric mean over its tokens, on either side.
         kl: coefficient of the k3 penalty against the initial policy (the code's 0.002).
-        **steps: see `Steps`; for each turn in turn.
     """
     return Algorithm(
         grow=Chains(rollouts, least=2),

@@ -4,7 +4,6 @@ Source: Tree-GRPO, arXiv:2509.21240; shape and clipping from the published scrip
 Differs from the source:
     What is trained is what was sampled; the published code encodes decoded text again, which
     AT2PO (arXiv:2601.04767, appendix C) names as the cause of its collapse. No entropy bonus.
-    See `ChanceTree` and `TreeRelative`.
 """
 
 from typing import Unpack
@@ -36,7 +35,6 @@ def tree_grpo(
         dual_clip: bound of a bad token's loss, as a multiple of its advantage.
         kl: coefficient of the k3 penalty against the initial policy (the paper's 0.001).
     """
+    plan = ChanceTree(trees, nodes, iterations)
     loss = PolicyLoss(clip, clip, mean=Mean.TOKEN, kl=kl, dual_clip=dual_clip)
-    return Algorithm(
-        ChanceTree(trees, nodes, iterations), TreeRelative(keep), loss, Update(**steps)
-    )
+    return Algorithm(plan, TreeRelative(keep), loss, Update(**steps))

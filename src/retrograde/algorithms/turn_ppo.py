@@ -8,17 +8,10 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import (
-    Algorithm,
-    Chains,
-    Level,
-    Mean,
-    PolicyLoss,
-    Steps,
-    Update,
-)
+from retrograde.algorithms.algorithm import Algorithm, Chains, Steps, Update
 from retrograde.credit.gae import GAE
 from retrograde.credit.whitening import Whitened
+from retrograde.losses.policy import Level, Mean, PolicyLoss
 from retrograde.losses.value import ValueLoss
 
 
