@@ -117,9 +117,7 @@ def verdicts(record: Record) -> list[str]:
             continue
         shown = interval(apart, ".3f", sign=True)
         if apart["low"] == apart["high"]:
-            found.append(
-                f"{entry['label']} minus {baseline}: {shown} in final success, every seed."
-            )
+            found.append(f"{entry['label']} minus {baseline}: {shown} in final success, {where}.")
         elif apart["low"] > 0 or apart["high"] < 0:
             side = "above" if apart["mean"] > 0 else "below"
             found.append(f"{entry['label']} ends {side} {baseline}: {shown} in final success.")
