@@ -11,7 +11,7 @@ pip := $(python) -m pip --disable-pip-version-check install -qq
 # All that is looked at again once everything has been installed.
 healthy := $(python) -c "import sys, torch, transformers; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
 supported := $(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
-special := slow or vllm or ray or browser
+special := slow or vllm or ray or browser or oracle
 
 # $(call needs,LEVEL,FILES,COMMANDS): run the commands unless LEVEL was installed from these very
 # files, for this very folder. The tools' settings in pyproject.toml are no reason to reinstall.
@@ -25,7 +25,7 @@ endef
 
 .PHONY: help
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: train
 train: setup ## train an agent with RTPO, from nothing; ARGS="--seed 1" passes arguments on
@@ -36,7 +36,7 @@ test: lint ## check style, types, floors and limits, then run the tests
 	$(python) -m pytest -q -m "not ($(special))" $(ARGS)
 
 .PHONY: test-slow
-test-slow: setup-dev ## run the tests that take long or fetch a pretrained model
+test-slow: setup-oracle ## run the tests that take long, fetch a pretrained model or compare with verl
 	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
 .PHONY: lint
@@ -58,6 +58,10 @@ setup: .venv-works ## make .venv, or repair it; leave it alone if it is current
 .PHONY: setup-dev
 setup-dev: setup
 	$(call needs,dev,requirements/dev.txt,$(pip) -r requirements/dev.txt)
+
+.PHONY: setup-oracle
+setup-oracle: setup-dev ## add verl, for the tests that compare with it; nothing else changes
+	$(call needs,oracle,requirements/oracle.txt,$(pip) --no-deps -r requirements/oracle.txt)
 
 .PHONY: .venv-works
 .venv-works:

@@ -282,13 +282,12 @@ def first_of_flat_groups(actor: Actor, size: int) -> Iterator[tuple[float, Path,
 def exact_tokens(rows: Sequence[Row]) -> ActionTokens:
     """The library's tokens, with floats as wide as the rows hold them."""
     tokens = ActionTokens.of(rows)
-    lengths = torch.tensor([len(row.action) for row in rows], dtype=torch.long)
-    advantage = torch.tensor([row.advantage for row in rows], dtype=torch.float64)
     logp = [value for row in rows for value in row.behaviour_logp]
+    advantage = [value for row in rows for value in row.advantages]
     return replace(
         tokens,
         behaviour_logp=torch.tensor(logp, dtype=torch.float64),
-        advantage=advantage.repeat_interleave(lengths),
+        advantage=torch.tensor(advantage, dtype=torch.float64),
     )
 
 

@@ -8,6 +8,7 @@ from retrograde.credit.protocol import Credit
 from retrograde.data.offer import Offer
 from retrograde.data.rows import Row, View
 from retrograde.losses.policy import PolicyLoss
+from retrograde.losses.value import ValueLoss
 from retrograde.rollouts.plans import Plan
 from retrograde.schedules.update import Update
 
@@ -32,5 +33,7 @@ class Algorithm:
     """Which context the rows carry; anything but EXACT is a control, not a method."""
     normalise: Normalise | None = None
     """What is done to advantages over the whole update, after credit within groups."""
+    critic: ValueLoss | None = None
+    """What a critic learns, if the credit asks one."""
     needs: tuple[Offer, ...] = ()
     """What an environment must offer besides an outcome."""

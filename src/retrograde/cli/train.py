@@ -13,8 +13,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
 from retrograde.algorithms.algorithm import Algorithm
+from retrograde.backends.critic import SharedCritic, TransformersCritic, critic_of
 from retrograde.backends.learner import TransformersLearner
 from retrograde.backends.models import LoadedModel, Recommended, load_model, model_directory
 from retrograde.backends.sampler import TransformersPolicy
@@ -37,6 +39,8 @@ ITERATIONS = 10
 """Length of a run for which neither the user nor the model names one."""
 TRAIN_TASKS = 1_000_000
 """Training tasks are drawn from this many."""
+CRITIC = "critic/"
+"""Begins the names of a critic's tensors in a checkpoint."""
 
 
 @dataclass
@@ -46,8 +50,21 @@ class Parts:
     loaded: LoadedModel
     policy: TransformersPolicy
     learner: TransformersLearner
+    critic: TransformersCritic | SharedCritic | None
     renderer: Renderer
     max_new_tokens: int
+
+    def state(self) -> dict[str, Tensor]:
+        """What a resumed run needs besides the policy's weights."""
+        critic = {} if self.critic is None else self.critic.state()
+        return self.learner.state() | {f"{CRITIC}{name}": critic[name] for name in critic}
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `state` gave."""
+        self.learner.load_state(tensors)
+        if self.critic is not None:
+            own = {n.removeprefix(CRITIC): t for n, t in tensors.items() if n.startswith(CRITIC)}
+            self.critic.load_state(own)
 
 
 @dataclass(frozen=True)
@@ -117,7 +134,7 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
         state, optimizer = load_state(Path(source))
     parts = _parts(settings, load_model(source, recommended))
     if optimizer is not None:
-        parts.learner.load_state(optimizer)
+        parts.load_state(optimizer)
         parts.policy.version = state.version
     return Training(settings, record, parts, state, claimed(settings.out, resume=settings.resume))
 
@@ -218,19 +235,29 @@ def resolved(settings: Settings, recommended: Recommended) -> Settings:
 
 def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
     run, budget = settings.run, settings.run.max_tokens_per_microbatch
-    chat = loaded.chat
+    chat, update = loaded.chat, settings.algorithm.update
+    critic = critic_of(
+        settings.algorithm.critic,
+        loaded.model,
+        update,
+        pad=chat.end_of_turn,
+        weight_decay=run.weight_decay,
+        max_tokens_per_microbatch=budget,
+    )
     return Parts(
         loaded,
         TransformersPolicy(loaded.model, chat.stop_ids, max_tokens_per_microbatch=budget),
         TransformersLearner(
             loaded.model,
-            settings.algorithm.update,
+            update,
             pad=chat.end_of_turn,
             temperature=run.temperature,
             weight_decay=run.weight_decay,
             max_tokens_per_microbatch=budget,
             keep_reference=settings.algorithm.loss.kl > 0,
+            critic=critic if isinstance(critic, SharedCritic) else None,
         ),
+        critic,
         Renderer(chat, settings.environment.context),
         settings.environment.max_new_tokens * loaded.recommended.token_factor,
     )
@@ -257,7 +284,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
         save_checkpoint(
             settings.out / "checkpoints",
             now,
-            parts.learner.state(),
+            parts.state(),
             parts.loaded.save,
             keep=run.keep_checkpoints,
         )
@@ -275,6 +302,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
         ),
         evaluate=evaluation,
         checkpoint=checkpoint,
+        critic=parts.critic,
         gold=lambda task: parts.loaded.chat.said(environment.gold(task)),
     )
 

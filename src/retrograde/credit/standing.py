@@ -4,7 +4,8 @@ A rollout is named by (tree, leaf), a turn by (tree, turn), a visit by (tree, le
 """
 
 import math
-from collections.abc import Collection, Hashable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Mapping
 from statistics import fmean, pstdev, stdev
 from typing import TypeVar
 
@@ -31,6 +32,11 @@ def differs(group: Group) -> bool:
     """Whether the returns of a group's valid rollouts are not all equal."""
     returns = outcomes(group).values()
     return bool(returns) and not _equal(returns)
+
+
+def paths(group: Group) -> dict[Rollout, tuple[int, ...]]:
+    """The turns, first to last, of each rollout of a group that did not fail."""
+    return {(t, leaf): group.trees[t].path(leaf) for t, leaf in outcomes(group)}
 
 
 def relative(
@@ -73,6 +79,26 @@ def above(value: float, level: float) -> float:
 def _equal(values: Collection[float]) -> bool:
     # On paper they can be equal and still differ in the last place, as .1 + .2 and .3 do.
     return math.isclose(min(values), max(values), rel_tol=1e-12, abs_tol=1e-12)
+
+
+def relative_within(
+    values: Mapping[K, float],
+    part: Callable[[K], Hashable],
+    *,
+    scale: bool = True,
+    population: bool = False,
+    epsilon: float = 1e-6,
+) -> dict[K, float]:
+    """`relative` within each part of the values: those for which `part` says the same."""
+    parts: defaultdict[Hashable, dict[K, float]] = defaultdict(dict)
+    for key, value in values.items():
+        parts[part(key)][key] = value
+    how = {"scale": scale, "population": population}
+    return {
+        key: stands
+        for each in parts.values()
+        for key, stands in relative(each, epsilon=epsilon, **how).items()
+    }
 
 
 def by_rollout(group: Group, advantage: Mapping[Rollout, Advantage]) -> list[Judgement]:

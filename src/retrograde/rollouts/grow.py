@@ -219,7 +219,10 @@ class Grower:
         contexts = [walk.context for walk in live]
         answers = await self.policy.sample(contexts, self.sampling, seed)
         texts = [self.renderer.tokenizer.decode(answer.ids) for answer in answers]
-        outcomes = await _all(walk.line.act(text) for walk, text in zip(live, texts, strict=True))
+        outcomes = await _all(
+            walk.line.act(text) if answer.ids else _unanswered()
+            for walk, answer, text in zip(live, answers, texts, strict=True)
+        )
         drafts: list[Draft] = []
         for walk, answer, outcome in zip(live, answers, outcomes, strict=True):
             draft = Draft(walk, answer, outcome)
@@ -318,6 +321,14 @@ def _has_sound(group: Group) -> bool:
     return any(
         tree.turns[leaf].end is not End.FAILED for tree in group.trees for leaf in tree.leaves
     )
+
+
+class NoAnswerError(RuntimeError):
+    """A policy answered with no token at all, not even one that stops."""
+
+
+async def _unanswered() -> Observation:
+    raise NoAnswerError("the policy answered with no token")
 
 
 def _reopen(trees: Sequence[list[Turn]], fork: Fork) -> None:

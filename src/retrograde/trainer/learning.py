@@ -72,6 +72,8 @@ def _steps(algorithm: Algorithm, ports: Ports, batch: list[Row], seed: int) -> i
             metrics = learner.step(minibatch, algorithm.loss)
             journal.add(metrics)
             steps += metrics["grad_norm"] > 0
+            if algorithm.critic is not None and ports.critic is not None:
+                journal.add(ports.critic.step(minibatch, algorithm.critic))
             journal.count("rows/trained", metrics["rows/run"])
             if first:
                 names = ("ratio/error_max", "ratio/abs_log_mean")
