@@ -105,7 +105,8 @@ def tuning_of(entry: Record) -> str:
 
 def verdicts(record: Record) -> list[str]:
     """What the intervals of final success do and do not say, one sentence a method."""
-    baseline = record["baseline"]
+    baseline, seeds = record["baseline"], record["settings"]["seeds"]
+    where = "in the one seed there is" if seeds == 1 else "in every seed"
     found: list[str] = []
     for entry in record["methods"]:
         apart = entry["difference"] and entry["difference"]["final_success"]
@@ -116,9 +117,7 @@ def verdicts(record: Record) -> list[str]:
             continue
         shown = interval(apart, ".3f", sign=True)
         if apart["low"] == apart["high"]:
-            found.append(
-                f"{entry['label']} minus {baseline}: {shown} in final success, every seed."
-            )
+            found.append(f"{entry['label']} minus {baseline}: {shown} in final success, {where}.")
         elif apart["low"] > 0 or apart["high"] < 0:
             side = "above" if apart["mean"] > 0 else "below"
             found.append(f"{entry['label']} ends {side} {baseline}: {shown} in final success.")
@@ -127,11 +126,12 @@ def verdicts(record: Record) -> list[str]:
                 f"{entry['label']} and {baseline} are not told apart by these seeds: "
                 f"{shown} in final success, and 0 is inside."
             )
-    seeds = record["settings"]["seeds"]
-    if seeds < FEW_SEEDS:
+    if seeds == 1:
+        found.append("One seed says nothing about chance: there are no intervals.")
+    elif seeds < FEW_SEEDS:
         found.append(
-            f"With {seeds} seed{'s' if seeds > 1 else ''} these intervals are too narrow: they "
-            "cannot leave the range of what was seen."
+            f"With {seeds} seeds these intervals are too narrow: they cannot leave the range of "
+            "what was seen."
         )
     return found
 
