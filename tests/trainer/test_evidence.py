@@ -13,7 +13,7 @@ from retrograde.algorithms.a2tgpo import a2tgpo
 from retrograde.algorithms.grpo import grpo
 from retrograde.backends.learner import TransformersLearner
 from retrograde.backends.sampler import TransformersPolicy
-from retrograde.data.tree import ROOT_PARENT, End, Group
+from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn
 from retrograde.rollouts.plans import NEW_TREE, Fork
 from retrograde.schedules.update import Update
 from retrograde.trainer.evidence import gathered
@@ -105,6 +105,15 @@ async def test_who_does_not_need_it_does_not_ask(group):
 
     (known,) = gathered(grpo(), [group], ports(learner(), asked), 0.5)
     assert known.gold_logp == {}
+
+
+async def test_what_failed_for_want_of_an_answer_is_not_asked_about(group):
+    silent = Turn(ROOT_PARENT, 0, (1,), (1,), (), (), 0, 0, end=End.FAILED)
+    beside = Group(TASK, (*group.trees, Tree((silent,))))
+    (known,) = gathered(a2tgpo(), [group], ports(learner()), 0.0)
+    (other,) = gathered(a2tgpo(), [beside], ports(learner()), 0.0)
+    assert other.gold_logp == pytest.approx(known.gold_logp)
+    assert a2tgpo().credit(beside, 1, other)[-1].trains_V == (False,)
 
 
 async def test_without_a_right_answer_there_is_a_clear_error(group):

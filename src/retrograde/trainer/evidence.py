@@ -34,11 +34,15 @@ def gathered(
 
 
 def rows_of_turns(group: Group) -> dict[tuple[int, int], Row]:
-    """Every turn of a group as a row, by tree and turn; what they are worth is left open."""
+    """Every turn of a group as a row, by tree and turn; what they are worth is left open.
+
+    A turn that failed for want of an answer is none.
+    """
     return {
-        (t, turn): row_of(tree, turn, 0.0, View.EXACT, (0, 0, t, turn))
+        (t, i): row_of(tree, i, 0.0, View.EXACT, (0, 0, t, i))
         for t, tree in enumerate(group.trees)
-        for turn in range(len(tree.turns))
+        for i, turn in enumerate(tree.turns)
+        if turn.action
     }
 
 
