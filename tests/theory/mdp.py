@@ -272,7 +272,7 @@ def paths(world: World, choice: Table, turn: int, state: int) -> Iterator[tuple[
 def rollouts(world: World, choice: Table) -> Iterator[tuple[float, Path]]:
     """Every rollout from the start, with its probability."""
     for state, begins in enumerate(world.start_S.tolist()):
-        for chance, path in paths(world, choice, 0, state):
+        for chance, path in paths(world, choice, 0, state) if begins else ():
             yield begins * chance, path
 
 
