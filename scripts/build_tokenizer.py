@@ -11,13 +11,13 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS
-from retrograde.environments import hop, lake
+from retrograde.environments import hop, lake, market
 
 PAD, UNKNOWN, END = "<|pad|>", "<|unk|>", "<|end|>"
 SPECIAL = (PAD, UNKNOWN, "<|system|>", "<|user|>", "<|assistant|>", END)
-PHRASES = (THOUGHT_OPENS, THOUGHT_CLOSES, *hop.PHRASES, *lake.PHRASES)
+PHRASES = (THOUGHT_OPENS, THOUGHT_CLOSES, *hop.PHRASES, *lake.PHRASES, *market.PHRASES)
 """A token each, spaces and all, so that contexts are short."""
-WORDS = (*hop.WORDS, *lake.WORDS)
+WORDS = (*hop.WORDS, *lake.WORDS, *market.WORDS)
 
 TEMPLATE = """\
 {%- for message in messages -%}

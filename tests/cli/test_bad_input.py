@@ -64,7 +64,7 @@ def refused(retrograde, place):
         ("--algorithm gpro", ["did you mean grpo"]),
         ("--algorithm xyz", ["known: grpo, grpo_flat, rtpo, rtpo_plus"]),
         ("--environment hpo", ["no environment is named 'hpo'", "did you mean hop"]),
-        ("--environment xyz", ["known: hop, lake"]),
+        ("--environment xyz", ["known: hop, lake, market"]),
         ("--model embeded", ["no model 'embeded'", "did you mean embedded"]),
         ("--model ./nowhere", ["no model './nowhere'"]),
         ("--algorithm.siblings 1", ["siblings: at least 2 are needed", "got 1"]),
@@ -218,7 +218,7 @@ def test_a_finished_run_can_be_made_longer_and_nothing_else(finished, retrograde
     ("words", "saying"),
     [
         ("", "usage: retrograde COMMAND"),
-        ("trian", "no command 'trian'; known: train, evaluate, list"),
+        ("trian", "no command 'trian'; known: train, evaluate, compare, list"),
         ("evaluate", "checkpoint"),
         ("evaluate embedded", "--environment"),
         ("evaluate embeded --environment hop", "did you mean embedded"),

@@ -12,3 +12,9 @@ def test_a_score_is_a_share():
     for score in (-0.01, 1.01, math.nan, math.inf):
         with pytest.raises(ValueError, match=f"score: a number in .* is needed, got {score}"):
             Observation((), score=score)
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -float("inf")])
+def test_a_reward_that_is_no_number_is_refused(reward):
+    with pytest.raises(ValueError, match="reward: a finite number is needed"):
+        Observation((), reward=reward)

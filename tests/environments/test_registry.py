@@ -15,6 +15,7 @@ def test_names_are_what_the_environments_call_themselves():
     assert {name: make().name for name, make in ENVIRONMENTS.items()} == {
         "hop": "hop",
         "lake": "lake",
+        "market": "market",
     }
     assert environment_named("hop") is Hop
 
@@ -22,7 +23,7 @@ def test_names_are_what_the_environments_call_themselves():
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(ValueError, match="no environment is named 'hopp'; did you mean hop"):
         environment_named("hopp")
-    with pytest.raises(ValueError, match="'zzz'; known: hop, lake"):
+    with pytest.raises(ValueError, match="'zzz'; known: hop, lake, market"):
         environment_named("zzz")
 
 

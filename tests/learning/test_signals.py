@@ -34,15 +34,16 @@ METHODS = {
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_best_policy_is_reached(method, seed):
-    start, end, state = asyncio.run(learned(METHODS[method], seed))
+    start, end, state, _ = asyncio.run(learned(METHODS[method], seed))
     assert start["eval/success"] < 0.1
     assert end["eval/success"] >= 0.9
     assert end["eval/success_greedy"] == 1.0
     assert state.env_steps < BUDGET * 1.2
 
 
-async def learned(algorithm, seed):
-    world, model, state, notes = Signals(), fresh_model(seed), State(), Notes()
+async def learned(algorithm, seed, world=None, budget=BUDGET):
+    """Evaluations before and after, the state at the end, and the groups of all iterations."""
+    world, model, state, notes = world or Signals(), fresh_model(seed), State(), Notes()
     renderer = Renderer(chat(), world.context)
     policy = TransformersPolicy(model, chat().stop_ids)
     sampling = Sampling(1.0, world.max_new_tokens)
@@ -57,7 +58,7 @@ async def learned(algorithm, seed):
         ),
         checkpoint=lambda _state: None,
     )
-    await train(algorithm, Run(max_env_steps=BUDGET, seed=seed, eval_every=0), state, ports)
+    await train(algorithm, Run(max_env_steps=budget, seed=seed, eval_every=0), state, ports)
     await grower.forget()
     (_, start), *_, (_, end) = notes.evaluations
-    return start, end, state
+    return start, end, state, notes.grown

@@ -1,10 +1,15 @@
 """Random trees with everything a tree can hold, next to a naive account of the same."""
 
+import random
+from collections import Counter
+from dataclasses import replace
 from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from retrograde.data.seeds import derived
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn, shared_length
+from retrograde.rollouts.plans import NEW_TREE, Moment
 
 Ids = tuple[int, ...]
 
@@ -77,3 +82,92 @@ def account(draw, parents, rounds, window):
 
 trees = remembered().map(lambda account: account.tree)
 groups = st.lists(trees, min_size=1, max_size=3).map(lambda grown: Group("t", tuple(grown)))
+
+
+def grown_on_paper(plan, seed, *, tasks=2, longest=4, most_rounds=40):
+    """Every round of a plan on worlds made up from a seed; what a plan must not do is asserted.
+
+    The world's part is what `Grower` does: a fork needs a boundary that was kept or a leaf that
+    was stopped, and what nobody else goes on from is used up.
+    """
+    chance = random.Random(seed)
+    groups, kept, behind, rounds = [Group(f"t{i}") for i in range(tasks)], set(), Counter(), []
+    for done in range(most_rounds):
+        moment = Moment(tasks, derived(seed, done))
+        forks = plan(groups, done, moment)
+        assert forks == plan(groups, done, moment)
+        if not any(forks):
+            return groups
+        assert len(forks) == tasks
+        groups = [
+            _group_on_paper(g, group, wanted, done, longest, (kept, behind, chance))
+            for g, (group, wanted) in enumerate(zip(groups, forks, strict=True))
+        ]
+        rounds.append(forks)
+        assert plan.forks or all(times == 1 for times in behind.values())
+    raise AssertionError(f"the plan still grows after {most_rounds} rounds: {rounds[-1]}")
+
+
+def _group_on_paper(g, group, forks, done, longest, world):
+    kept, behind, chance = world
+    trees = [list(tree.turns) for tree in group.trees]
+    wanted_at = Counter((f.tree, f.parent) for f in forks for _ in range(f.answers))
+    for fork in forks:
+        for _ in range(fork.answers):
+            t = fork.tree
+            if t == NEW_TREE:
+                trees.append([])
+                t = len(trees) - 1
+            else:
+                place = (g, t, fork.parent)
+                assert place in kept, f"no boundary at {place}"
+                _reopened(trees[t], place, wanted_at[t, fork.parent] == 1, kept)
+            behind[g, t, fork.parent] += 1
+            _rollout_on_paper((g, t), trees[t], fork, done, longest, (kept, chance))
+    return Group(group.task, tuple(Tree(tuple(turns)) for turns in trees))
+
+
+def _reopened(turns, place, alone, kept):
+    parent = place[2]
+    if parent == ROOT_PARENT:
+        return
+    end = turns[parent].end
+    assert end in (None, End.STOPPED), f"turn {parent} ended: {end}"
+    turns[parent] = replace(turns[parent], end=None)
+    if alone and end is End.STOPPED:
+        kept.discard(place)
+
+
+def _depth(turns, parent):
+    """How many turns come before an answer behind `parent`."""
+    return 0 if parent == ROOT_PARENT else 1 + _depth(turns, turns[parent].parent)
+
+
+def _rollout_on_paper(where, turns, fork, done, longest, world):
+    kept, chance = world
+    parent, end, taken = fork.parent, None, 0
+    while end is None:
+        if fork.keep:
+            kept.add((*where, parent))
+        taken += 1
+        if _depth(turns, parent) + 1 == longest or chance.random() < 0.3:
+            end = chance.choice((End.FINISHED, End.FINISHED, End.TRUNCATED, End.FAILED))
+        elif taken == fork.turns:
+            end = End.STOPPED
+        turns.append(
+            Turn(
+                parent=parent,
+                shared=0,
+                fresh=(1,),
+                observation=(1,),
+                action=(2,),
+                logprobs=(-chance.random(),),
+                grown_in=done,
+                policy_version=0,
+                reward=0.0 if end is End.FAILED else float(chance.randint(0, 1)),
+                end=end,
+            )
+        )
+        parent = len(turns) - 1
+        if end is End.STOPPED:
+            kept.add((*where, parent))

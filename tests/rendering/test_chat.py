@@ -13,6 +13,7 @@ from retrograde.backends.embedded import TOKENIZER, embedded_tokenizer
 from retrograde.data.message import Message
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import DIRECTIONS, Lake
+from retrograde.environments.market import Market
 from retrograde.rendering.history import Renderer
 
 CHATML = (
@@ -147,6 +148,7 @@ def test_the_shipped_tokenizer_reads_tags_as_words_and_pads_on_the_left():
 
 
 ALL = [Hop(hops=hops) for hops in range(1, 6)] + [Lake(), Lake(turns=16, slip=True)]
+ALL += [Market(), Market(turns=8, luck=0.0)]
 
 
 @pytest.mark.parametrize("environment", ALL, ids=str)

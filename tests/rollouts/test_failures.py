@@ -57,6 +57,7 @@ async def planted(world, **options):
         (breaking(every_third), "OSError"),
         (breaking(every_third, hang), "TimeoutError"),
         (breaking(every_third, lambda: Observation(())), "ValueError"),  # goes on, says nothing
+        (breaking(every_third, lambda: Observation((), reward=float("nan"))), "ValueError"),
     ],
 )
 async def test_what_breaks_or_hangs_costs_one_rollout(world, error, caplog):
@@ -68,6 +69,34 @@ async def test_what_breaks_or_hangs_costs_one_rollout(world, error, caplog):
     assert error in caplog.text
     assert "hop, task train-0" in caplog.text
     world.book.check()
+
+
+async def test_an_answer_of_no_token_costs_its_rollout_and_never_reaches_the_world(caplog):
+    def script(context, seed):
+        return () if seed % 5 == 0 else speaker(context, seed)
+
+    world = Watched(Hop(), turned=graded)
+    growing = grower(world, ScriptedPolicy(script))
+    (group,) = await growing.grow([Group("train-0")], PLANT, 0, 1)
+    silent = [turn for tree in group.trees for turn in tree.turns if not turn.action]
+    assert silent
+    assert all(turn.end is End.FAILED and turn.reward == 0 for turn in silent)
+    assert growing.counts["failed/NoAnswerError"] == growing.counts["ended/failed"] == len(silent)
+    assert "the policy answered with no token" in caplog.text
+    for credit in (GroupRelative(), SiblingMean()):
+        assert all(row.action for row in rows_of([group], [credit(group, 0)]))
+    world.book.check()
+
+
+async def test_what_failed_last_does_not_undo_what_went_well_before():
+    # The last rollout still under way breaks, alone in its round: the others are there.
+    world = breaking(lambda episode, _text: episode.number > 2)
+    growing = grower(world, ScriptedPolicy(lambda _context, _seed: ids("search Ada friend")))
+    plant = [[Fork(NEW_TREE, ROOT_PARENT, keep=True)]]
+    groups = await growing.grow([Group("train-0")], plant, 0, 1)
+    groups = await growing.grow(groups, [[Fork(0, 1)]], 1, 1)
+    await growing.forget()
+    assert ended(groups) == {End.FAILED: 1, End.TRUNCATED: 1}
 
 
 async def test_a_failed_rollout_is_no_reward_of_zero():

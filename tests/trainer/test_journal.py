@@ -134,3 +134,33 @@ def test_an_iteration_without_valid_rollouts_can_be_written(tmp_path):
     journal = opened(tmp_path)
     journal.close_step(State(1), [Group("a", (rollout(0.0, end=End.FAILED),))], None)
     assert lines(tmp_path)[0]["reward/mean"] == 0.0
+
+
+def test_evaluations_are_no_training_and_the_budgets_clock_waits_for_the_next_iteration(
+    tmp_path, monkeypatch
+):
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    state = State()
+    journal = opened(tmp_path, state=state)
+
+    def passed(seconds):
+        clock[0] += seconds
+
+    passed(1)
+    journal.doing("evaluating")
+    passed(10)
+    journal.close_step(state, [], {"eval/success": 0.5})
+    assert (state.seconds, state.training_seconds) == (11.0, 1.0)
+    journal.doing("sampling round 0")
+    passed(2)
+    journal.doing("learning")
+    passed(4)
+    journal.count("update/steps", 8)
+    assert state.training_seconds == 7.0
+    passed(0.5)  # whether the run is over has been asked by now
+    state.step = 1
+    journal.close_step(state, [], None)
+    assert (state.seconds, state.training_seconds) == (17.5, 7.0)
+    journal.doing("sampling round 0")
+    assert state.training_seconds == 7.5

@@ -10,6 +10,9 @@ from retrograde.trainer.run import EVALUATIONS, Run, State
     [
         ({"steps": -1}, "steps: at least 0 is needed, got -1"),
         ({"max_env_steps": 0}, "max_env_steps: at least 1"),
+        ({"max_tokens": 0}, "max_tokens: at least 1 is needed, got 0"),
+        ({"max_seconds": 0.0}, "max_seconds: a number above 0 is needed, got 0.0"),
+        ({"max_seconds": float("inf")}, "max_seconds: a number above 0"),
         ({"prompts": 0}, "prompts: at least 1"),
         ({"eval_every": -1}, "eval_every: at least 0"),
         ({"eval_episodes": 0}, "eval_episodes: at least 1"),
@@ -44,6 +47,23 @@ def test_the_share_done_is_that_of_the_budget_nearer_its_end():
     assert run.share_done(State(step=8, env_steps=50)) == 0.8
     assert run.share_done(State(step=20)) == 1.0
     assert Run().share_done(State(step=20)) == 0.0
+
+
+def test_tokens_and_seconds_are_budgets_too():
+    tokens, seconds = Run(max_tokens=1000), Run(max_seconds=2.5)
+    assert not tokens.is_over(State(tokens=999, env_steps=10**6))
+    assert tokens.is_over(State(tokens=1000))
+    assert tokens.share_done(State(tokens=250)) == 0.25
+    # Evaluations count in `seconds`, not in `training_seconds`.
+    assert not seconds.is_over(State(seconds=99.0, training_seconds=2.4))
+    assert seconds.is_over(State(seconds=2.6, training_seconds=2.5))
+    assert seconds.share_done(State(training_seconds=0.5)) == 0.2
+
+
+def test_a_run_without_any_budget_is_open_ended():
+    assert Run().is_open_ended
+    for budget in ("steps", "max_env_steps", "max_tokens", "max_seconds"):
+        assert not Run(**{budget: 1}).is_open_ended
 
 
 @pytest.mark.parametrize("steps", [1, 4, 6, 7, 30, 100])

@@ -1,4 +1,7 @@
-"""What an algorithm is: where to grow, who gets credit, which loss, how many steps."""
+"""What an algorithm is: where to grow, who gets credit, which loss, how many steps.
+
+What nearly every algorithm is made of can be imported from here.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +10,24 @@ from typing import Protocol
 from retrograde.credit.protocol import Credit
 from retrograde.data.offer import Offer
 from retrograde.data.rows import Row, View
-from retrograde.losses.policy import PolicyLoss
-from retrograde.rollouts.plans import Plan
-from retrograde.schedules.update import Update
+from retrograde.losses.policy import Level, Mean, PolicyLoss, Surrogate
+from retrograde.losses.value import ValueLoss
+from retrograde.rollouts.plans import Chains, Plan
+from retrograde.schedules.update import Pace, Steps, Update
+
+__all__ = [
+    "Algorithm",
+    "Chains",
+    "Level",
+    "Mean",
+    "Normalise",
+    "Pace",
+    "PolicyLoss",
+    "Steps",
+    "Surrogate",
+    "Update",
+    "View",
+]
 
 
 class Normalise(Protocol):
@@ -32,5 +50,7 @@ class Algorithm:
     """Which context the rows carry; anything but EXACT is a control, not a method."""
     normalise: Normalise | None = None
     """What is done to advantages over the whole update, after credit within groups."""
+    critic: ValueLoss | None = None
+    """What a critic learns, if the credit asks one."""
     needs: tuple[Offer, ...] = ()
     """What an environment must offer besides an outcome."""

@@ -1,7 +1,6 @@
 """GRPO on the exact context of each turn: whole rollouts, judged within their group.
 
-Source:
-    Shao et al. 2024, arXiv:2402.03300, equations 3 and 4, without the KL penalty by default.
+Source: Shao et al. 2024, arXiv:2402.03300, equations 3 and 4, without the KL penalty by default.
 Differs from the source:
     Each turn is scored under the context it was sampled under, not under the flat history.
     The default mean is over tokens, as verl and TRL have it; `mean="rollout"` is the paper's.
@@ -10,12 +9,8 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Chains, Mean, PolicyLoss, Steps, Update
 from retrograde.credit.group_relative import GroupRelative
-from retrograde.losses.policy import Mean, PolicyLoss
-from retrograde.rollouts.plans import Chains
-from retrograde.schedules.steps import Steps
-from retrograde.schedules.update import Update
 
 
 def grpo(
@@ -35,7 +30,6 @@ def grpo(
         mean: what counts as one in the loss.
         clip: bound of the token ratio on either side (epsilon).
         kl: coefficient of the k3 penalty against the initial policy (beta).
-        **steps: see `Steps`.
     """
     return Algorithm(
         grow=Chains(rollouts, least=2),

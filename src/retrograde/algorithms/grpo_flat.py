@@ -3,19 +3,15 @@
 Under a context policy that keeps everything it is GRPO. Under any other, it trains a policy
 that never acted.
 
-Source:
-    RTPO, arXiv:2608.18682, section 3.1 and equation 10, where it is what is criticised.
-Differs from the source:
-    The paper describes two different mistakes as one; `behaviour` says which.
+Source: RTPO, arXiv:2608.18682, section 3.1 and equation 10, where it is what is criticised.
+Differs from the source: The paper describes two different mistakes as one; `behaviour` says which.
 """
 
 from dataclasses import replace
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Steps, View
 from retrograde.algorithms.grpo import grpo
-from retrograde.data.rows import View
-from retrograde.schedules.steps import Steps
 
 
 def grpo_flat(
@@ -36,7 +32,6 @@ def grpo_flat(
         scale: divide the advantage by the group's standard deviation.
         mean: what counts as one in the loss.
         clip: bound of the token ratio on either side.
-        **steps: see `Steps`.
     """
     view = View.FLAT_RECOMPUTED if behaviour == "recomputed" else View.FLAT_SAMPLED
     exact = grpo(rollouts=rollouts, scale=scale, mean=mean, clip=clip, **steps)

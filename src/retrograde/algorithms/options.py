@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from retrograde.algorithms.algorithm import Algorithm
-from retrograde.schedules import steps
+from retrograde.schedules import update
 from retrograde.schedules.update import Update
 
 
@@ -67,7 +67,7 @@ def _with_help(doc: str, shared: set[str]) -> str:
 def _meanings() -> Mapping[str, str]:
     """What the source says under the fields of its records; it is written there once."""
     found: dict[str, str] = {}
-    for record in ast.parse(inspect.getsource(steps)).body:
+    for record in ast.parse(inspect.getsource(update)).body:
         name = ""  # a record begins with what it says of itself
         for node in record.body if isinstance(record, ast.ClassDef) else ():
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

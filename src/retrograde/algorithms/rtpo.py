@@ -1,7 +1,6 @@
 """RTPO: improve the last turn first, on fresh continuations of a policy that already has.
 
-Source:
-    Li, Qiao, Cao, Hu 2026, arXiv:2608.18682, Algorithm 1 (appendix D for the values).
+Source: Li, Qiao, Cao, Hu 2026, arXiv:2608.18682, Algorithm 1 (appendix D for the values).
 Differs from the source:
     The defaults are sound for small models with one shared network: 8 siblings, merging, warm-up,
     a least signal. `siblings=2, continuations=0, min_signal=1, warmup_steps=0, kl=0.02` is the
@@ -10,12 +9,9 @@ Differs from the source:
 
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Mean, Pace, PolicyLoss, Update
 from retrograde.credit.sibling_mean import SiblingMean
-from retrograde.losses.policy import Mean, PolicyLoss
 from retrograde.rollouts.plans import ReverseTree
-from retrograde.schedules.steps import Pace
-from retrograde.schedules.update import Update
 
 
 def rtpo(
@@ -41,7 +37,6 @@ def rtpo(
         clip: bound of the token ratio on either side (epsilon).
         kl: coefficient of the k3 penalty against the initial policy (the paper's 0.02).
         min_signal: informative siblings a phase needs to take a step.
-        **steps: see `Pace`.
     """
     return Algorithm(
         grow=ReverseTree(trunks, siblings, continuations, max_rollouts),

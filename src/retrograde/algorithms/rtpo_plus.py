@@ -1,7 +1,6 @@
 """RTPO+: RTPO that goes on training the other turns while it improves one.
 
-Source:
-    RTPO, arXiv:2608.18682, with replay of the phases before; the replay is ours.
+Source: RTPO, arXiv:2608.18682, with replay of the phases before; the replay is ours.
 Differs from the source:
     Each phase trains on its own siblings and on those of the last K - 1 phases, under the
     log-probabilities recorded when they were sampled. Those rows are up to K - 1 updates old
@@ -12,9 +11,8 @@ Differs from the source:
 from dataclasses import replace
 from typing import Literal, Unpack
 
-from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.algorithm import Algorithm, Pace
 from retrograde.algorithms.rtpo import rtpo
-from retrograde.schedules.steps import Pace
 
 
 def rtpo_plus(
@@ -40,7 +38,6 @@ def rtpo_plus(
         clip: bound of the token ratio on either side.
         kl: coefficient of the k3 penalty against the initial policy.
         min_signal: informative rows, replayed ones included, that a phase needs.
-        **steps: see `Pace`.
     """
     strict = rtpo(
         trunks=trunks,

@@ -49,7 +49,11 @@ class WarmStart:
     seed: int = 0
 
 
-WARM_STARTS = {"hop": WarmStart(steps=300), "lake": WarmStart(steps=60, flat_every=0)}
+WARM_STARTS = {
+    "hop": WarmStart(steps=300),
+    "lake": WarmStart(steps=60, flat_every=0),
+    "market": WarmStart(steps=100, flat_every=0),
+}
 """Long enough to know the format and to be right sometimes, short enough to leave the rest
 to reinforcement learning."""
 

@@ -1,16 +1,18 @@
 """Learning with a transformers model in this process: AdamW on rows of exact token ids."""
 
 import copy
-import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
+from retrograde.backends.critic import SharedCritic
+from retrograde.backends.optimizer import Optimizer
 from retrograde.backends.padding import microbatches
-from retrograde.backends.sampler import action_logp, logprobs
+from retrograde.backends.sampler import action_logp_and_states, logprobs
 from retrograde.data.batch import ActionTokens
 from retrograde.data.rows import Row
 from retrograde.losses.policy import Level, PolicyLoss
@@ -30,6 +32,7 @@ class TransformersLearner:
         weight_decay: float = 0.0,
         max_tokens_per_microbatch: int = 32768,
         keep_reference: bool = False,
+        critic: SharedCritic | None = None,
     ) -> None:
         """Bind a model, which is trained in place.
 
@@ -41,26 +44,22 @@ class TransformersLearner:
             weight_decay: AdamW's.
             max_tokens_per_microbatch: padded tokens in one forward and backward pass.
             keep_reference: keep a frozen copy of the weights as they are now, for a KL penalty.
+            critic: a head on this model, trained in the same steps.
 
         Raises:
             ValueError: the learning rate is still open.
         """
-        if update.learning_rate is None:
-            raise ValueError("learning_rate is None: take the model's recommendation first")
         self.model = model.eval()  # dropout would make pi differ from the policy that acted
         self.reference = (
             copy.deepcopy(model).requires_grad_(requires_grad=False) if keep_reference else None
         )
-        self.update = update
         self.pad = pad
         self.temperature = temperature
         self.max_tokens = max_tokens_per_microbatch
-        self.steps = 0
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=update.learning_rate,
-            betas=(0.9, 0.99),
-            weight_decay=weight_decay,
+        self.critic = critic
+        head = [] if critic is None else critic.named_parameters()
+        self.optimizer = Optimizer(
+            [*model.named_parameters(), *head], update, weight_decay=weight_decay
         )
 
     def step(self, rows: Sequence[Row], loss: PolicyLoss) -> dict[str, float]:
@@ -79,35 +78,16 @@ class TransformersLearner:
             reference_logp = torch.cat(self._score(rows, self._reference_model()))
             tokens = replace(tokens, reference_logp=reference_logp)
         weight_T = loss.weights(tokens)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         metrics = self._backward(rows, loss, tokens, weight_T)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.update.max_grad_norm)
-        if not math.isfinite(norm):
-            raise FloatingPointError(
-                f"the gradient of update {self.steps} is not finite (norm {norm}); "
-                f"lower the learning rate or look at the rewards"
-            )
-        if norm == 0:  # rows that cancel each other say nothing, and momentum is not asked
-            return metrics | {"grad_norm": 0.0, "learning_rate": 0.0}
-        rate = self._learning_rate()
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        self.steps += 1
-        return metrics | {"grad_norm": float(norm), "learning_rate": rate}
-
-    def _learning_rate(self) -> float:
-        peak = self.update.learning_rate or 0.0
-        if not self.update.warmup_steps:
-            return peak
-        return peak * min(1.0, (self.steps + 1) / self.update.warmup_steps)
+        return metrics | self.optimizer.step()
 
     def _backward(
         self, rows: Sequence[Row], loss: PolicyLoss, tokens: ActionTokens, weight_T: Tensor
     ) -> dict[str, float]:
         distinct: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
         for i, row in enumerate(rows):
-            if row.is_informative or loss.kl:
+            if row.is_informative or loss.kl or self.critic is not None:
                 distinct.setdefault((row.context, row.action), []).append(i)
         sequences = list(distinct)
         starts = torch.tensor([0, *(len(row.action) for row in rows)]).cumsum(0).tolist()
@@ -116,18 +96,19 @@ class TransformersLearner:
         lengths = [len(context) + len(action) for context, action in sequences]
         names = ("loss", "tokens", "clipped", "ratio", "log_ratio", "nats")
         total: dict[str, float] = dict.fromkeys(names, 0.0)
-        error = 0.0
+        error, valued = 0.0, Counter[str]()
         for part in microbatches(lengths, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
-            logp = action_logp(self.model, contexts, actions, self.temperature, self.pad)
-            visits = [
-                (own, i) for own, s in zip(logp, part, strict=True) for i in distinct[sequences[s]]
-            ]
-            logp_T = torch.cat([own for own, _ in visits])
+            logp, states = action_logp_and_states(
+                self.model, contexts, actions, self.temperature, self.pad,
+                states=self.critic is not None,
+            )  # fmt: skip
+            visits = [(j, i) for j, s in enumerate(part) for i in distinct[sequences[s]]]
+            logp_T = torch.cat([logp[j] for j, _ in visits])
             kept_T = torch.cat([torch.arange(starts[i], starts[i + 1]) for _, i in visits])
             part_tokens = tokens.at(kept_T)
             value = loss(logp_T, part_tokens, weight_T[kept_T])
-            value.backward()
+            (value + self._value_loss(states, rows, visits, valued)).backward()
             seen = loss.statistics(logp_T.detach(), part_tokens)
             error = max(error, seen.pop("ratio_error"))
             total["loss"] += float(value.detach())
@@ -147,7 +128,25 @@ class TransformersLearner:
             "rows/informative": float(sum(row.is_informative for row in rows)),
             "rows/run": float(len(sequences)),
             "tokens/trained": float(sum(len(action) for _, action in sequences)),
+            **valued,
+            **({} if self.critic is None else self.critic.loss.figures(rows)),
         }
+
+    def _value_loss(
+        self,
+        states: Sequence[Tensor],
+        rows: Sequence[Row],
+        visits: Sequence[tuple[int, int]],
+        valued: Counter[str],
+    ) -> Tensor | float:
+        """What a shared critic adds to the loss of a part: visits are (state, row) by index."""
+        if self.critic is None:
+            return 0.0
+        total = sum(self.critic.loss.states(row) for row in rows)
+        said = torch.cat([self.critic.valued(states[j]) for j, _ in visits])
+        value, seen = self.critic.loss(said, [rows[i] for _, i in visits], total)
+        valued.update(seen)
+        return self.critic.loss.coefficient * value
 
     def score(self, rows: Sequence[Row]) -> list[list[float]]:
         """log pi of each row's action under the weights of now, at the sampling temperature."""
@@ -181,11 +180,7 @@ class TransformersLearner:
 
     def state(self) -> dict[str, Tensor]:
         """What a resumed run needs besides the weights, as named tensors."""
-        names = [name for name, _ in self.model.named_parameters()]
-        tensors = {"steps": torch.tensor(self.steps)}
-        for index, entry in self.optimizer.state_dict()["state"].items():
-            for key, tensor in entry.items():
-                tensors[f"{key}/{names[index]}"] = tensor.clone()
+        tensors = self.optimizer.state()
         if self.reference is not None:
             for name, tensor in self.reference.named_parameters():
                 tensors[f"reference/{name}"] = tensor.clone()
@@ -193,18 +188,7 @@ class TransformersLearner:
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back what `state` gave."""
-        self.steps = int(tensors["steps"])
-        whole = self.optimizer.state_dict()
-        state: dict[int, dict[str, Tensor]] = {}
-        for index, (name, _) in enumerate(self.model.named_parameters()):
-            entry = {
-                key: tensors[f"{key}/{name}"]
-                for key in ("step", "exp_avg", "exp_avg_sq")
-                if f"{key}/{name}" in tensors
-            }
-            if entry:
-                state[index] = entry
-        self.optimizer.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
+        self.optimizer.load_state(tensors)
         if self.reference is not None:
             for name, held in self.reference.named_parameters():
                 held.data.copy_(tensors[f"reference/{name}"])

@@ -8,9 +8,12 @@ from importlib import import_module
 COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
+    "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
     "list": ("retrograde.cli.listing", "algorithms, environments, models"),
 }
 BAD_INPUT = 2
+RESUMED = ("train", "compare")
+"""Commands that go on where they were stopped."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return BAD_INPUT
         return run()
     except KeyboardInterrupt:
-        print("stopped; `retrograde train --resume --out DIR` goes on", file=sys.stderr)
+        resumed = words[0] in RESUMED
+        hint = f"; `retrograde {words[0]} --resume --out DIR` goes on" if resumed else ""
+        print(f"stopped{hint}", file=sys.stderr)
         return 1
 
 

@@ -55,8 +55,8 @@ class Settings:
         }
 
 
-def parse_train(arguments: Sequence[str]) -> Settings:
-    """Read the command line of `retrograde train`.
+def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Settings:
+    """Read the command line of `retrograde train`, or of another command that trains.
 
     Raises:
         ValueError: a name is unknown, or a value is out of range.
@@ -75,7 +75,7 @@ def parse_train(arguments: Sequence[str]) -> Settings:
     )
     parsed = tyro.cli(
         sections,
-        prog="retrograde train",
+        prog=prog,
         description=_description(names.algorithm, names.environment),
         args=rest,
     )

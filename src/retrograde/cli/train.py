@@ -13,8 +13,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
 from retrograde.algorithms.algorithm import Algorithm
+from retrograde.backends.critic import SharedCritic, TransformersCritic, critic_of
 from retrograde.backends.learner import TransformersLearner
 from retrograde.backends.models import LoadedModel, Recommended, load_model, model_directory
 from retrograde.backends.sampler import TransformersPolicy
@@ -27,7 +29,7 @@ from retrograde.rollouts.grow import Grower
 from retrograde.trainer.actors import LocalActors
 from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
 from retrograde.trainer.evaluation import evaluate
-from retrograde.trainer.journal import DiskJournal
+from retrograde.trainer.journal import DiskJournal, Show
 from retrograde.trainer.loop import train
 from retrograde.trainer.manifest import check_same, read_manifest, settings_of, write_manifest
 from retrograde.trainer.ports import Metrics, Ports
@@ -37,6 +39,8 @@ ITERATIONS = 10
 """Length of a run for which neither the user nor the model names one."""
 TRAIN_TASKS = 1_000_000
 """Training tasks are drawn from this many."""
+CRITIC = "critic/"
+"""Begins the names of a critic's tensors in a checkpoint."""
 
 
 @dataclass
@@ -46,8 +50,34 @@ class Parts:
     loaded: LoadedModel
     policy: TransformersPolicy
     learner: TransformersLearner
+    critic: TransformersCritic | SharedCritic | None
     renderer: Renderer
     max_new_tokens: int
+
+    def state(self) -> dict[str, Tensor]:
+        """What a resumed run needs besides the policy's weights."""
+        critic = {} if self.critic is None else self.critic.state()
+        return self.learner.state() | {f"{CRITIC}{name}": critic[name] for name in critic}
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `state` gave."""
+        self.learner.load_state(tensors)
+        if self.critic is not None:
+            own = {n.removeprefix(CRITIC): t for n, t in tensors.items() if n.startswith(CRITIC)}
+            self.critic.load_state(own)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run that only has to be started."""
+
+    settings: Settings
+    record: Mapping[str, Any]
+    """Every resolved setting, as plain data."""
+    parts: Parts
+    state: State
+    lock: int
+    """The descriptor that holds the run's directory."""
 
 
 def main(arguments: Sequence[str]) -> Callable[[], int]:
@@ -56,16 +86,42 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     Raises:
         ValueError: bad input; nothing has been written.
     """
-    settings = _settings(arguments)
-    _check_out(settings)
+    settings = settings_from(arguments)
+    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
+        training = prepared(settings, panel.progress)
+    return partial(_run, training)
+
+
+def settings_from(arguments: Sequence[str]) -> Settings:
+    """What was asked for; a resumed run repeats its own words first.
+
+    Raises:
+        ValueError: bad input; nothing has been written.
+    """
+    if "--resume" in arguments and not {"-h", "--help"} & set(arguments):
+        # Options that belong to the run's own algorithm mean nothing before that is known.
+        out = named_out(arguments) or parse_train(arguments).out
+        words = read_manifest(out)["arguments"]
+        settings = parse_train([*words, *arguments])
+    else:
+        settings = parse_train(arguments)
+    check_out(settings.out, resume=settings.resume)
+    return settings
+
+
+def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Training:
+    """Load or make what a run needs, and lock its directory.
+
+    Raises:
+        ValueError: bad input; nothing has been written.
+    """
     wanted, stored = settings.model_name, {}
     if settings.resume:
         stored = read_manifest(settings.out)["settings"]
         check_same({name: stored.get(name) for name in settings.names}, settings.names)
         wanted = str(_latest(settings.out))
-    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-        source, recommended = model_directory(wanted, settings.environment, panel.progress)
-    settings = _resolved(settings, recommended)
+    source, recommended = model_directory(wanted, settings.environment, progress)
+    settings = resolved(settings, recommended)
     record = settings_of(
         settings.names,
         settings.algorithm,
@@ -78,13 +134,13 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
         state, optimizer = load_state(Path(source))
     parts = _parts(settings, load_model(source, recommended))
     if optimizer is not None:
-        parts.learner.load_state(optimizer)
+        parts.load_state(optimizer)
         parts.policy.version = state.version
-    return partial(_run, settings, record, parts, state, _claimed(settings))
+    return Training(settings, record, parts, state, claimed(settings.out, resume=settings.resume))
 
 
-def _claimed(settings: Settings) -> int:
-    """Make the run's directory and lock it for as long as this process lives.
+def claimed(out: Path, *, resume: bool) -> int:
+    """Make a directory and lock it for as long as this process lives.
 
     Returns:
         The descriptor that holds the lock.
@@ -92,7 +148,6 @@ def _claimed(settings: Settings) -> int:
     Raises:
         ValueError: the directory cannot be made, or another process is writing a run in it.
     """
-    out = settings.out
     try:
         out.mkdir(parents=True, exist_ok=True)
         held = os.open(out, os.O_RDONLY)
@@ -101,22 +156,27 @@ def _claimed(settings: Settings) -> int:
         raise ValueError(f"--out {out}: another process is writing a run in it") from None
     except OSError as cause:
         raise ValueError(f"--out {out}: it cannot be made or locked: {cause}") from cause
-    _check_out(settings)  # it may have been filled while the model was being made
+    check_out(out, resume=resume)  # it may have been filled while the model was being made
     return held
 
 
-def _run(
-    settings: Settings, record: Mapping[str, Any], parts: Parts, state: State, lock: int
-) -> int:
+def carried_out(training: Training, show: Show) -> None:
+    """Run it to its end, and give its directory back."""
+    settings = training.settings
+    try:
+        write_manifest(settings.out, training.record, settings.arguments)
+        ports = _ports(settings, training.parts, training.state, show)
+        asyncio.run(_trained(settings, training.state, ports))
+    finally:
+        os.close(training.lock)
+
+
+def _run(training: Training) -> int:
+    settings = training.settings
     if not settings.quiet:
         print(f"run directory: {settings.out}", file=sys.stderr)
-    try:
-        write_manifest(settings.out, record, settings.arguments)
-        with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-            ports = _ports(settings, parts, state, panel)
-            asyncio.run(_trained(settings, state, ports))
-    finally:
-        os.close(lock)
+    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
+        carried_out(training, panel.show)
     _summary(settings, panel)
     return 0
 
@@ -132,22 +192,15 @@ def _title(settings: Settings) -> str:
     return f"{settings.algorithm_name} on {settings.environment_name}, {settings.model_name}"
 
 
-def _settings(arguments: Sequence[str]) -> Settings:
-    """What was asked for; a resumed run repeats its own words first."""
-    if "--resume" in arguments and not {"-h", "--help"} & set(arguments):
-        # Options that belong to the run's own algorithm mean nothing before that is known.
-        out = named_out(arguments) or parse_train(arguments).out
-        words = read_manifest(out)["arguments"]
-        return parse_train([*words, *arguments])
-    return parse_train(arguments)
+def check_out(out: Path, *, resume: bool) -> None:
+    """Refuse an output directory that is in use or cannot be written, before any work.
 
-
-def _check_out(settings: Settings) -> None:
-    """Refuse an output directory that is in use or cannot be written, before any work."""
-    out = settings.out
-    if not settings.resume and out.is_dir() and any(out.iterdir()):
+    Raises:
+        ValueError: it is, or cannot.
+    """
+    if not resume and out.is_dir() and any(out.iterdir()):
         raise ValueError(
-            f"--out {out} is not empty; go on with the run in it (--resume), "
+            f"--out {out} is not empty; go on with what is in it (--resume), "
             f"or give another directory (--out)"
         )
     nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
@@ -164,10 +217,10 @@ def _latest(out: Path) -> Path:
     return found[-1]
 
 
-def _resolved(settings: Settings, recommended: Recommended) -> Settings:
+def resolved(settings: Settings, recommended: Recommended) -> Settings:
     """Settings with what was left open taken from the model's recommendation."""
     run, update = settings.run, settings.algorithm.update
-    if run.steps is None and run.max_env_steps is None:
+    if run.is_open_ended:
         steps = None if recommended.max_env_steps else ITERATIONS
         run = replace(run, steps=steps, max_env_steps=recommended.max_env_steps)
     if run.prompts is None:
@@ -182,25 +235,35 @@ def _resolved(settings: Settings, recommended: Recommended) -> Settings:
 
 def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
     run, budget = settings.run, settings.run.max_tokens_per_microbatch
-    chat = loaded.chat
+    chat, update = loaded.chat, settings.algorithm.update
+    critic = critic_of(
+        settings.algorithm.critic,
+        loaded.model,
+        update,
+        pad=chat.end_of_turn,
+        weight_decay=run.weight_decay,
+        max_tokens_per_microbatch=budget,
+    )
     return Parts(
         loaded,
         TransformersPolicy(loaded.model, chat.stop_ids, max_tokens_per_microbatch=budget),
         TransformersLearner(
             loaded.model,
-            settings.algorithm.update,
+            update,
             pad=chat.end_of_turn,
             temperature=run.temperature,
             weight_decay=run.weight_decay,
             max_tokens_per_microbatch=budget,
             keep_reference=settings.algorithm.loss.kl > 0,
+            critic=critic if isinstance(critic, SharedCritic) else None,
         ),
+        critic,
         Renderer(chat, settings.environment.context),
         settings.environment.max_new_tokens * loaded.recommended.token_factor,
     )
 
 
-def _ports(settings: Settings, parts: Parts, state: State, panel: Panel) -> Ports:
+def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
     run, environment = settings.run, settings.environment
     sampling = Sampling(run.temperature, parts.max_new_tokens)
     grower = Grower(
@@ -221,7 +284,7 @@ def _ports(settings: Settings, parts: Parts, state: State, panel: Panel) -> Port
         save_checkpoint(
             settings.out / "checkpoints",
             now,
-            parts.learner.state(),
+            parts.state(),
             parts.loaded.save,
             keep=run.keep_checkpoints,
         )
@@ -233,12 +296,13 @@ def _ports(settings: Settings, parts: Parts, state: State, panel: Panel) -> Port
         journal=DiskJournal(
             settings.out,
             state,
-            panel.show,
+            show,
             parts.loaded.text,
             keep_rollouts=run.keep_rollouts,
         ),
         evaluate=evaluation,
         checkpoint=checkpoint,
+        critic=parts.critic,
         gold=lambda task: parts.loaded.chat.said(environment.gold(task)),
     )
 

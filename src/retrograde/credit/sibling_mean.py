@@ -1,11 +1,11 @@
 """Sibling credit: answers to the same state, judged against each other."""
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from retrograde.credit.standing import above
 from retrograde.data.evidence import NO_EVIDENCE, Evidence
 from retrograde.data.rows import Judgement
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree
@@ -42,7 +42,7 @@ def _judged(tree: Tree, departed: Sequence[int]) -> Judgement:
         if value is not None:
             siblings[tree.turns[turn].parent][turn] = value
     advantage = {
-        turn: _above(value, fmean(values.values()))
+        turn: above(value, fmean(values.values()))
         for values in siblings.values()
         for turn, value in values.items()
     }
@@ -99,10 +99,3 @@ def _leaves_below(tree: Tree, turn: int) -> list[int]:
         if not children:
             found.append(node)
     return found
-
-
-def _above(value: float, level: float) -> float:
-    # The mean of equal floats can differ from them in the last place; equal siblings
-    # must give exactly no gradient.
-    same = math.isclose(value, level, rel_tol=1e-12, abs_tol=1e-12)
-    return 0.0 if same else value - level

@@ -4,7 +4,8 @@ A rollout is named by (tree, leaf), a turn by (tree, turn), a visit by (tree, le
 """
 
 import math
-from collections.abc import Hashable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Mapping
 from statistics import fmean, pstdev, stdev
 from typing import TypeVar
 
@@ -25,6 +26,17 @@ def outcomes(group: Group) -> dict[Rollout, float]:
         for leaf in tree.leaves
         if tree.turns[leaf].end is not End.FAILED
     }
+
+
+def differs(group: Group) -> bool:
+    """Whether the returns of a group's valid rollouts are not all equal."""
+    returns = outcomes(group).values()
+    return bool(returns) and not _equal(returns)
+
+
+def paths(group: Group) -> dict[Rollout, tuple[int, ...]]:
+    """The turns, first to last, of each rollout of a group that did not fail."""
+    return {(t, leaf): group.trees[t].path(leaf) for t, leaf in outcomes(group)}
 
 
 def relative(
@@ -48,11 +60,45 @@ def relative(
     if not values:
         return {}
     each = list(values.values())
-    if math.isclose(min(each), max(each), rel_tol=1e-12, abs_tol=1e-12):
+    if _equal(each):
         return dict.fromkeys(values, 0.0)
     level = fmean(each)
     spread = (pstdev(each) if population else stdev(each)) + epsilon if scale else 1.0
     return {key: (value - level) / spread for key, value in values.items()}
+
+
+def above(value: float, level: float) -> float:
+    """value - level, and exactly 0 where they differ in the last places only.
+
+    The mean of equal floats can differ from them; what is equal must give no gradient at all.
+    """
+    same = math.isclose(value, level, rel_tol=1e-12, abs_tol=1e-12)
+    return 0.0 if same else value - level
+
+
+def _equal(values: Collection[float]) -> bool:
+    # On paper they can be equal and still differ in the last place, as .1 + .2 and .3 do.
+    return math.isclose(min(values), max(values), rel_tol=1e-12, abs_tol=1e-12)
+
+
+def relative_within(
+    values: Mapping[K, float],
+    part: Callable[[K], Hashable],
+    *,
+    scale: bool = True,
+    population: bool = False,
+    epsilon: float = 1e-6,
+) -> dict[K, float]:
+    """`relative` within each part of the values: those for which `part` says the same."""
+    parts: defaultdict[Hashable, dict[K, float]] = defaultdict(dict)
+    for key, value in values.items():
+        parts[part(key)][key] = value
+    how = {"scale": scale, "population": population}
+    return {
+        key: stands
+        for each in parts.values()
+        for key, stands in relative(each, epsilon=epsilon, **how).items()
+    }
 
 
 def by_rollout(group: Group, advantage: Mapping[Rollout, Advantage]) -> list[Judgement]:

@@ -1,7 +1,7 @@
 """From judged trees to what the learner trains on: one row for each turn that trains."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ class Judgement(NamedTuple):
     """Factors for the clip bounds; None for 1 everywhere."""
     target_V: tuple[tuple[float, ...], ...] | None = None
     """What a critic is to say of each state; None if no critic learns from this."""
+    value_V: tuple[tuple[float, ...], ...] | None = None
+    """What it said of each state when it was asked."""
 
 
 class View(StrEnum):
@@ -55,6 +57,8 @@ class Row:
     """What a critic is to say; empty if none learns from this row."""
     entropies: tuple[float, ...] = ()
     """Of the distribution each token was drawn from, in nats; empty if unknown."""
+    values: tuple[float, ...] = ()
+    """What a critic said when the advantage was taken, beside `target`; empty if none did."""
 
     @property
     def advantages(self) -> tuple[float, ...]:
@@ -91,11 +95,15 @@ def _rows_of_tree(tree: Tree, judgement: Judgement, view: View, g: int, t: int) 
     visits = len(tree.visits)
     clips = judgement.clip_V or (1.0,) * visits
     targets = judgement.target_V or ((),) * visits
-    worth = zip(judgement.advantage_V, judgement.trains_V, clips, targets, strict=True)
-    for (leaf, turn), (advantage, trains, clip, target) in zip(tree.visits, worth, strict=True):
+    values = judgement.value_V or ((),) * visits
+    worth = zip(judgement.advantage_V, judgement.trains_V, clips, targets, values, strict=True)
+    for (leaf, turn), (advantage, trains, clip, target, said) in zip(
+        tree.visits, worth, strict=True
+    ):
         if trains:
             place = (tree.turns[turn].policy_version, g, t, leaf)
-            yield row_of(tree, turn, advantage, view, place, clip_scale=clip, target=target)
+            row = row_of(tree, turn, advantage, view, place, clip_scale=clip, target=target)
+            yield replace(row, values=said)
 
 
 def row_of(

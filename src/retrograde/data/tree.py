@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from statistics import fmean
 
 ROOT_PARENT = -1
 DUST = 1e-3
@@ -64,7 +65,8 @@ class Turn:
     """What a flat history appends here: the environment's words since the parent's
     answer (the opening, for a first turn) with the generation prompt behind them."""
     action: tuple[int, ...]
-    """Token ids the policy sampled, exactly as sampled, stop token included."""
+    """Token ids the policy sampled, exactly as sampled, stop token included. Empty only where the
+    rollout failed because there were none."""
     logprobs: tuple[float, ...]
     """log mu(action) in nats under the distribution it was drawn from, one a token."""
     grown_in: int
@@ -85,8 +87,8 @@ class Turn:
     policy does not tell."""
 
     def __post_init__(self) -> None:
-        if not self.action:
-            raise ValueError("a turn needs at least one action token: got none")
+        if not self.action and self.end is not End.FAILED:
+            raise ValueError("a turn that did not fail needs at least one action token: got none")
         if len(self.logprobs) != len(self.action):
             raise ValueError(
                 f"a turn needs one logprob for each action token: "
@@ -109,6 +111,11 @@ class Turn:
             raise ValueError(
                 f"merged_into goes with end=MERGED: got {self.merged_into} with end={self.end}"
             )
+
+    @property
+    def nll(self) -> float:
+        """Mean of -log mu over the action's tokens, in nats: one sample's word on their entropy."""
+        return max(0.0, -fmean(self.logprobs))  # dust above certainty is certainty
 
 
 @dataclass(frozen=True)

@@ -81,12 +81,14 @@ def row_to_list(row: Row) -> list[Any]:
     """A row as plain JSON data."""
     ids = [list(row.context), list(row.action), list(row.behaviour_logp)]
     place = [row.turn, row.group, list(row.rollout)]
-    return [*ids, row.advantage, *place, row.clip_scale, list(row.target), list(row.entropies)]
+    critic = [list(row.target), list(row.values)]
+    return [*ids, row.advantage, *place, row.clip_scale, list(row.entropies), *critic]
 
 
 def row_from_list(record: list[Any]) -> Row:
     """Read what `row_to_list` gave."""
-    context, action, logp, advantage, turn, group, rollout, clip_scale, target, entropies = record
+    context, action, logp, advantage, turn, group, rollout, clip_scale, *rest = record
+    entropies, target, values = rest
     each: list[float] | float = advantage
     version, of_group, tree, leaf = rollout
     return Row(
@@ -100,4 +102,5 @@ def row_from_list(record: list[Any]) -> Row:
         clip_scale,
         tuple(target),
         tuple(entropies),
+        tuple(values),
     )

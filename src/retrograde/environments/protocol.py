@@ -45,6 +45,8 @@ class Observation:
     when it is done. Steers plans and measures success; it is never a reward."""
 
     def __post_init__(self) -> None:
+        if not math.isfinite(self.reward):
+            raise ValueError(f"reward: a finite number is needed, got {self.reward}")
         if self.score is None:
             return
         if not (math.isfinite(self.score) and 0 <= self.score <= 1):

@@ -6,12 +6,14 @@ from types import MappingProxyType
 from retrograde.data.names import named
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
+from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
         "hop": Hop,
         "lake": Lake,
+        "market": Market,
     }
 )
 

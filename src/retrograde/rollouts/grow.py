@@ -39,6 +39,11 @@ class Walk:
     before: tuple[int, ...]
     """The parent's context and action, which the tree already holds."""
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The turn it stands behind: group, tree, turn."""
+        return self.group, self.tree, self.parent
+
     def stop(self) -> "Boundary":
         """Where it stands, to be gone on with in a later round."""
         return Boundary(self.line, self.history, self.context, self.before, stopped=True)
@@ -104,7 +109,8 @@ class Grower:
         """The groups with a round more in them. Round 0 forgets all earlier boundaries.
 
         Raises:
-            RuntimeError: every rollout of the round failed.
+            RuntimeError: every rollout of the iteration failed. A late round may be a single
+                rollout, whose failure says little about the world.
         """
         if grown_in == 0:
             await self.forget()
@@ -117,15 +123,16 @@ class Grower:
             merges = merged(drafts) if tick == 0 else {}
             tick += 1
             live = await self._settle(drafts, merges, sprouts, (grown_in, tick), ended, seed)
-        if ended and set(ended) == {End.FAILED}:
-            raise RuntimeError(
-                f"all {ended[End.FAILED]} rollouts of round {grown_in} failed in "
-                f"{self.environment.name}; the reasons are in the log"
-            )
-        return [
+        grown = [
             Group(group.task, tuple(Tree(tuple(turns)) for turns in trees))
             for group, trees in zip(groups, sprouts, strict=True)
         ]
+        if ended and not any(_has_sound(group) for group in grown):
+            raise RuntimeError(
+                f"all {ended[End.FAILED]} rollouts of round {grown_in} failed in "
+                f"{self.environment.name}, and none before succeeded; the reasons are in the log"
+            )
+        return grown
 
     async def forget(self) -> None:
         """Close every kept boundary."""
@@ -189,23 +196,33 @@ class Grower:
         if once and boundary.stopped:  # nobody else comes this way: no copy is needed
             line = self._boundaries.pop(place).line
         else:
+            self._boundaries[place] = replace(boundary, stopped=False)  # a boundary like others
             line = await boundary.line.fork(seed)
         here = (g, fork.tree, fork.parent, fork, number)
         return Walk(*here, line, boundary.history, boundary.context, boundary.before)
 
     async def _keep(self, live: Sequence[Walk], seed: int) -> None:
-        kept = [walk for walk in live if walk.fork.keep]
+        """Copy what stands before a turn; once for each place, however many answer it."""
+        waiting = {walk.place: walk for walk in reversed(live) if walk.fork.keep}
+        kept = [
+            walk
+            for walk in live
+            if waiting.get(walk.place) is walk and walk.place not in self._boundaries
+        ]
         copies = await _all(walk.line.fork(derived(seed, i)) for i, walk in enumerate(kept))
         for walk, copy in zip(kept, _sound(copies), strict=True):
-            place = (walk.group, walk.tree, walk.parent)
-            self._boundaries[place] = Boundary(copy, walk.history, walk.context, walk.before)
+            boundary = Boundary(copy, walk.history, walk.context, walk.before)
+            self._boundaries[walk.place] = boundary
 
     async def _answer(self, live: Sequence[Walk], seed: int) -> list[Draft]:
         """Sample an answer for each walk and let the worlds say what comes of it."""
         contexts = [walk.context for walk in live]
         answers = await self.policy.sample(contexts, self.sampling, seed)
         texts = [self.renderer.tokenizer.decode(answer.ids) for answer in answers]
-        outcomes = await _all(walk.line.act(text) for walk, text in zip(live, texts, strict=True))
+        outcomes = await _all(
+            walk.line.act(text) if answer.ids else _unanswered()
+            for walk, answer, text in zip(live, answers, texts, strict=True)
+        )
         drafts: list[Draft] = []
         for walk, answer, outcome in zip(live, answers, outcomes, strict=True):
             draft = Draft(walk, answer, outcome)
@@ -299,12 +316,27 @@ class Grower:
         )
 
 
+def _has_sound(group: Group) -> bool:
+    """Whether any rollout of a group is worth something."""
+    return any(
+        tree.turns[leaf].end is not End.FAILED for tree in group.trees for leaf in tree.leaves
+    )
+
+
+class NoAnswerError(RuntimeError):
+    """A policy answered with no token at all, not even one that stops."""
+
+
+async def _unanswered() -> Observation:
+    raise NoAnswerError("the policy answered with no token")
+
+
 def _reopen(trees: Sequence[list[Turn]], fork: Fork) -> None:
     """A stopped turn that is gone on from has not ended."""
     if fork.parent == ROOT_PARENT or not 0 <= fork.tree < len(trees):
         return
     turns = trees[fork.tree]
-    if turns[fork.parent].end is End.STOPPED:
+    if fork.parent < len(turns) and turns[fork.parent].end is End.STOPPED:
         turns[fork.parent] = replace(turns[fork.parent], end=None)
 
 

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from retrograde.data.rows import Row
 from retrograde.schedules.carry import Carry
@@ -69,3 +70,23 @@ class Update:
                 batch = [row for row in rows if row.group in mine]
                 if batch:
                     yield batch
+
+
+class Pace(TypedDict, total=False):
+    """Keyword arguments of `Update` that every algorithm takes; without them, its defaults."""
+
+    epochs: int
+    """passes over the same rows (num_iterations, ppo_epochs)."""
+    learning_rate: float | None
+    """None takes what the model recommends."""
+    warmup_steps: int
+    """optimizer steps over which the learning rate rises."""
+
+
+class Steps(Pace, total=False):
+    """What algorithms take that learn once an iteration."""
+
+    minibatches: int
+    """optimizer steps in a pass; a group is never divided."""
+    min_signal: int
+    """rows with an advantage other than 0 that an update needs."""

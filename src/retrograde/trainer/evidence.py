@@ -9,6 +9,7 @@ from retrograde.data.evidence import Evidence
 from retrograde.data.offer import Offer
 from retrograde.data.rows import Row, View, row_of
 from retrograde.data.tree import Group
+from retrograde.losses.value import ValueLoss
 from retrograde.trainer.ports import Ports
 
 
@@ -23,15 +24,25 @@ def gathered(
             replace(known, gold_logp=_gold_logp(group, ports))
             for known, group in zip(found, groups, strict=True)
         ]
+    if algorithm.critic is not None:
+        ports.journal.doing("valuing states")
+        found = [
+            replace(known, values=values)
+            for known, values in zip(found, _values(algorithm.critic, groups, ports), strict=True)
+        ]
     return found
 
 
 def rows_of_turns(group: Group) -> dict[tuple[int, int], Row]:
-    """Every turn of a group as a row, by tree and turn; what they are worth is left open."""
+    """Every turn of a group as a row, by tree and turn; what they are worth is left open.
+
+    A turn that failed for want of an answer is none.
+    """
     return {
-        (t, turn): row_of(tree, turn, 0.0, View.EXACT, (0, 0, t, turn))
+        (t, i): row_of(tree, i, 0.0, View.EXACT, (0, 0, t, i))
         for t, tree in enumerate(group.trees)
-        for turn in range(len(tree.turns))
+        for i, turn in enumerate(tree.turns)
+        if turn.action
     }
 
 
@@ -43,3 +54,13 @@ def _gold_logp(group: Group, ports: Ports) -> dict[tuple[int, int], float]:
     }
     scores = ports.learner.score(list(rows.values()))
     return {place: fmean(logp) for place, logp in zip(rows, scores, strict=True)}
+
+
+def _values(
+    loss: ValueLoss, groups: Sequence[Group], ports: Ports
+) -> list[dict[tuple[int, int], tuple[float, ...]]]:
+    if ports.critic is None:
+        raise ValueError("the algorithm asks a critic, and Ports.critic is None")
+    places = [rows_of_turns(group) for group in groups]
+    said = iter(ports.critic.values([row for rows in places for row in rows.values()], loss))
+    return [{place: next(said) for place in rows} for rows in places]

@@ -15,6 +15,8 @@ from retrograde.trainer.run import State
 
 Show = Callable[[State, str, Mapping[str, float] | None], None]
 """Told what is going on, and the figures of an iteration once it is over."""
+EVALUATING = "evaluating"
+"""What the loop calls playing held-out tasks."""
 PEAKS = ("ratio/error_max", "first_minibatch/ratio/error_max", "sampling/logp_difference/max")
 """Figures of which an iteration keeps the largest, not the mean."""
 
@@ -43,6 +45,7 @@ class DiskJournal:
         self._counts: defaultdict[str, float] = defaultdict(float)
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._task, self._since = "starting", time.monotonic()
+        self._pending = 0.0
         if self.metrics.exists():
             lines = self.metrics.read_text().splitlines()
             # A run resumed at step 0 evaluates again before its first iteration.
@@ -55,6 +58,7 @@ class DiskJournal:
     def doing(self, what: str) -> None:
         """Start the clock of another activity."""
         self._lap()
+        self._advance()
         self._task = what
         self.show(self._state, what, None)
 
@@ -63,6 +67,16 @@ class DiskJournal:
         spent, self._since = now - self._since, now
         self._seconds[self._task.split()[0]] += spent
         self._state.seconds += spent
+        self._pending += spent if self._task != EVALUATING else 0.0
+
+    def _advance(self) -> None:
+        """Move the clock that a budget of seconds is held against.
+
+        It stands still from the last count of an iteration until the next one begins. If it did
+        not, a run could be found to be over only after it was asked whether to evaluate.
+        """
+        self._state.training_seconds += self._pending
+        self._pending = 0.0
 
     def add(self, metrics: Mapping[str, float]) -> None:
         """Figures of one update."""
@@ -71,6 +85,8 @@ class DiskJournal:
 
     def count(self, name: str, number: float = 1) -> None:
         """Add to a count of the iteration."""
+        self._lap()
+        self._advance()
         self._counts[name] += number
 
     def close_step(

@@ -1,12 +1,33 @@
-"""One update: from judged rows to published weights."""
+"""One update: from grown groups to published weights."""
+
+from collections.abc import Sequence
 
 from retrograde.algorithms.algorithm import Algorithm
-from retrograde.data.rows import Row, View
+from retrograde.data.rows import Row, View, rows_of
 from retrograde.data.seeds import derived
+from retrograde.data.tree import Group
 from retrograde.schedules.carry import Rollout, carried
+from retrograde.trainer.evidence import gathered
 from retrograde.trainer.parity import logp_difference
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import State
+
+
+def judged_rows(
+    algorithm: Algorithm, ports: Ports, groups: Sequence[Group], grown_in: int, progress: float
+) -> list[Row]:
+    """What an update trains on, after round `grown_in`; groups that are dropped are counted."""
+    evidence = gathered(algorithm, groups, ports, progress)
+    judged = [
+        algorithm.credit(group, grown_in, known)
+        for group, known in zip(groups, evidence, strict=True)
+    ]
+    rows = rows_of(groups, judged, algorithm.view)
+    dropped = len(groups) - len({row.group for row in rows})
+    # Learning round by round, every group has rounds in which nothing of it trains.
+    if dropped and not algorithm.update.every_round:
+        ports.journal.count("tasks/dropped", dropped)
+    return rows
 
 
 async def learn(
@@ -51,6 +72,8 @@ def _steps(algorithm: Algorithm, ports: Ports, batch: list[Row], seed: int) -> i
             metrics = learner.step(minibatch, algorithm.loss)
             journal.add(metrics)
             steps += metrics["grad_norm"] > 0
+            if algorithm.critic is not None and ports.critic is not None:
+                journal.add(ports.critic.step(minibatch, algorithm.critic))
             journal.count("rows/trained", metrics["rows/run"])
             if first:
                 names = ("ratio/error_max", "ratio/abs_log_mean")

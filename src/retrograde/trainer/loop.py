@@ -3,13 +3,11 @@
 from itertools import count
 
 from retrograde.algorithms.algorithm import Algorithm
-from retrograde.data.rows import rows_of
 from retrograde.data.seeds import derived
 from retrograde.data.tree import Group
 from retrograde.rollouts.plans import Moment, longest_trunk
 from retrograde.trainer.drift import Drift
-from retrograde.trainer.evidence import gathered
-from retrograde.trainer.learning import learn
+from retrograde.trainer.learning import judged_rows, learn
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import Run, State
 
@@ -29,21 +27,13 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
             left = run.turns_left(state, groups)
             moment = Moment(prompts, derived(seed, "plan", grown_in), left)
             forks = algorithm.grow(groups, grown_in, moment)
-            groups += [
-                Group(ports.tasks(state.step, number // prompts)[number % prompts])
-                for number in range(len(groups), len(forks))
-            ]
+            groups += _further(ports, state.step, range(len(groups), len(forks)), prompts)
             growing = any(forks)
             if growing:
                 ports.journal.doing(f"sampling round {grown_in}")
                 groups = await ports.actors.grow(groups, forks, grown_in, seed)
             if algorithm.update.every_round or not growing:
-                evidence = gathered(algorithm, groups, ports, share)
-                judged = [
-                    algorithm.credit(group, grown_in, known)
-                    for group, known in zip(groups, evidence, strict=True)
-                ]
-                rows = rows_of(groups, judged, algorithm.view)
+                rows = judged_rows(algorithm, ports, groups, grown_in, share)
                 if rows and algorithm.update.every_round:
                     drift.watch(groups, ports.learner)
                 sweep = longest_trunk(groups)
@@ -60,6 +50,13 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
         ports.journal.close_step(state, groups, evaluation)
         if run.is_over(state) or state.step % run.save_every == 0:
             ports.checkpoint(state)
+
+
+def _further(ports: Ports, step: int, numbers: range, prompts: int) -> list[Group]:
+    """Tasks that a plan asked for beyond those the iteration began with."""
+    if numbers:
+        ports.journal.count("tasks/further", len(numbers))
+    return [Group(ports.tasks(step, i // prompts)[i % prompts]) for i in numbers]
 
 
 def _tally(state: State, ports: Ports) -> None:

@@ -13,7 +13,7 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.trainer.run import Run
 
 PACKAGES = ("retrograde", "torch", "transformers", "tokenizers", "gymnasium")
-MAY_CHANGE = ("run.steps", "run.max_env_steps")
+MAY_CHANGE = ("run.steps", "run.max_env_steps", "run.max_tokens", "run.max_seconds")
 """Settings that a resumed run may be given anew: how long it goes on."""
 
 
@@ -38,7 +38,7 @@ def write_manifest(folder: Path, settings: Mapping[str, Any], arguments: Sequenc
         "packages": {name: version(name) for name in PACKAGES},
         "python": platform.python_version(),
         "machine": platform.platform(),
-        "commit": _commit(),
+        "commit": commit(),
     }
     unfinished = folder / ".manifest.unfinished"
     unfinished.write_text(json.dumps(record, indent=1) + "\n")
@@ -69,17 +69,24 @@ def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     Raises:
         ValueError: the differing settings, with both values.
     """
-    before, after = dict(_leaves(stored)), dict(_leaves(wanted))
-    differ = [
-        f"{name}: the run has {before.get(name)!r}, asked for is {after.get(name)!r}"
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name) and name not in MAY_CHANGE
-    ]
+    differ = differing(stored, wanted, "the run", MAY_CHANGE)
     if differ:
         raise ValueError(
             "a run is resumed with the settings it was started with (only "
-            f"{' and '.join(MAY_CHANGE)} may change):\n  " + "\n  ".join(differ)
+            f"{', '.join(MAY_CHANGE)} may change):\n  " + "\n  ".join(differ)
         )
+
+
+def differing(
+    stored: Mapping[str, Any], wanted: Mapping[str, Any], holder: str, ignored: Sequence[str] = ()
+) -> list[str]:
+    """Settings that differ, each with both values, in words."""
+    before, after = dict(_leaves(stored)), dict(_leaves(wanted))
+    return [
+        f"{name}: {holder} has {before.get(name)!r}, asked for is {after.get(name)!r}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name) and name not in ignored
+    ]
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -92,8 +99,8 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def _commit() -> str | None:
-    """The commit of the checkout this package runs from, if it runs from one."""
+def commit() -> str | None:
+    """The commit of the checkout that this package runs from, if it runs from one."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)  # noqa: S603

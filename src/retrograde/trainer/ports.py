@@ -9,6 +9,7 @@ from torch import Tensor
 from retrograde.data.rows import Row
 from retrograde.data.tree import Group
 from retrograde.losses.policy import PolicyLoss
+from retrograde.losses.value import ValueLoss
 from retrograde.rollouts.plans import Fork
 from retrograde.trainer.run import State
 
@@ -57,6 +58,18 @@ class Learner(Protocol):
         ...
 
 
+class Critic(Protocol):
+    """Says what states are worth."""
+
+    def values(self, rows: Sequence[Row], loss: ValueLoss) -> list[tuple[float, ...]]:
+        """Of each row's states, under the weights of now."""
+        ...
+
+    def step(self, rows: Sequence[Row], loss: ValueLoss) -> Metrics:
+        """One optimizer step of its own; none if it learns in the policy's steps."""
+        ...
+
+
 class Journal(Protocol):
     """Told what happens; keeps it, and shows it."""
 
@@ -97,3 +110,5 @@ class Ports:
     """Save everything, atomically."""
     gold: Callable[[str], tuple[int, ...]] = _unknown
     """The right final answer of a task, as an action."""
+    critic: Critic | None = None
+    """Asked by algorithms that have one."""

@@ -17,9 +17,14 @@ class Run:
     """How long, how much at once, and what is kept."""
 
     steps: int | None = None
-    """Iterations; None for as many as `max_env_steps` allows."""
+    """Iterations; None for as many as the other budgets allow."""
     max_env_steps: int | None = None
     """Stop after the iteration in which this many turns have been generated."""
+    max_tokens: int | None = None
+    """Stop after the iteration in which this many tokens have been generated."""
+    max_seconds: float | None = None
+    """Stop after the iteration in which this many seconds have gone by; evaluations, which are
+    no part of learning, do not count."""
     seed: int = 0
     """Of tasks, worlds, sampling and the order of minibatches."""
     prompts: int | None = None
@@ -44,24 +49,22 @@ class Run:
     """Time limit of each call into the environment."""
 
     def __post_init__(self) -> None:
-        least = {"steps": 0, "max_env_steps": 1, "prompts": 1, "eval_every": 0, "save_every": 1}
-        least |= {"eval_episodes": 1, "keep_checkpoints": 1, "keep_rollouts": -1}
+        least = {"steps": 0, "max_env_steps": 1, "max_tokens": 1, "prompts": 1, "eval_every": 0}
+        least |= {"save_every": 1, "eval_episodes": 1, "keep_checkpoints": 1, "keep_rollouts": -1}
         least |= {"max_tokens_per_microbatch": 1}
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for name, lowest in least.items():
             if values[name] is not None and values[name] < lowest:
                 raise ValueError(f"{name}: at least {lowest} is needed, got {values[name]}")
-        for name in ("temperature", "turn_seconds"):
-            if not (math.isfinite(values[name]) and values[name] > 0):
+        for name in ("temperature", "turn_seconds", "max_seconds"):
+            if values[name] is not None and not (math.isfinite(values[name]) and values[name] > 0):
                 raise ValueError(f"{name}: a number above 0 is needed, got {values[name]}")
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ValueError(f"weight_decay: at least 0 is needed, got {self.weight_decay}")
 
     def is_over(self, state: "State") -> bool:
         """Whether a budget is used up."""
-        if self.steps is not None and state.step >= self.steps:
-            return True
-        return self.max_env_steps is not None and state.env_steps >= self.max_env_steps
+        return any(used >= budget for used, budget in self._budgets(state))
 
     def turns_left(self, state: "State", groups: Sequence[Group]) -> int | None:
         """Turns that may still be generated, those of the iteration under way counted."""
@@ -85,12 +88,23 @@ class Run:
 
     def share_done(self, state: "State") -> float:
         """How much of the budget is used, 0 to 1."""
-        shares = [0.0]
-        if self.steps:
-            shares.append(state.step / self.steps)
-        if self.max_env_steps:
-            shares.append(state.env_steps / self.max_env_steps)
-        return min(1.0, max(shares))
+        shares = [used / budget for used, budget in self._budgets(state) if budget]
+        return min(1.0, max(shares, default=0.0))
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether no budget is set, so that the run would never be over."""
+        return not self._budgets(State())
+
+    def _budgets(self, state: "State") -> list[tuple[float, float]]:
+        """What is used of each budget that is set, and the budget."""
+        used_and_budget = (
+            (state.step, self.steps),
+            (state.env_steps, self.max_env_steps),
+            (state.tokens, self.max_tokens),
+            (state.training_seconds, self.max_seconds),
+        )
+        return [(used, budget) for used, budget in used_and_budget if budget is not None]
 
 
 @dataclass
@@ -106,5 +120,7 @@ class State:
     """Tokens generated so far."""
     seconds: float = 0.0
     """Wall clock so far, over all resumptions."""
+    training_seconds: float = 0.0
+    """The same without evaluations."""
     recent: deque[list[Row]] = field(default_factory=deque[list[Row]])
     """Rows of the last rounds, newest last, for updates that replay."""

@@ -1,0 +1,34 @@
+"""REINFORCE: every token of a rollout moves with the rollout's return.
+
+Source: Williams 1992, "Simple statistical gradient-following algorithms", equation 8.
+Differs from the source:
+    Adam, with a bounded gradient. A second epoch or minibatch is off policy and not corrected.
+"""
+
+from typing import Literal, Unpack
+
+from retrograde.algorithms.algorithm import Algorithm, Chains, Pace, Update
+from retrograde.credit.outcome import Outcome
+from retrograde.losses.policy import Mean, PolicyLoss, Surrogate
+
+
+def reinforce(
+    *,
+    rollouts: int = 8,
+    baseline: Literal["none", "mean"] = "mean",
+    kl: float = 0.0,
+    minibatches: int = 1,
+    **steps: Unpack[Pace],
+) -> Algorithm:
+    """Plain policy gradient.
+
+    Args:
+        rollouts: rollouts of each task.
+        baseline: what is taken off the return: nothing, or the mean of the group.
+        kl: coefficient of the k3 penalty against the initial policy.
+        minibatches: optimizer steps in a pass; from the second on they are off policy.
+    """
+    loss = PolicyLoss(surrogate=Surrogate.UNWEIGHTED, mean=Mean.ROLLOUT_SUM, kl=kl)
+    return Algorithm(
+        Chains(rollouts), Outcome(baseline), loss, Update(minibatches=minibatches, **steps)
+    )

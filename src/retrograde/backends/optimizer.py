@@ -1,0 +1,96 @@
+"""AdamW over named parameters: warm-up, bounded gradients, a state of named tensors."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from retrograde.schedules.update import Update
+
+
+class Optimizer:
+    """Takes the steps of one model."""
+
+    def __init__(
+        self,
+        parameters: Iterable[tuple[str, nn.Parameter]],
+        update: Update,
+        *,
+        weight_decay: float = 0.0,
+        speed: float = 1.0,
+    ) -> None:
+        """Bind parameters.
+
+        Args:
+            parameters: what is trained, by name.
+            update: learning rate, warm-up and gradient clipping are taken from it.
+            weight_decay: AdamW's.
+            speed: factor of the learning rate.
+
+        Raises:
+            ValueError: the learning rate is still open.
+        """
+        if update.learning_rate is None:
+            raise ValueError("learning_rate is None: take the model's recommendation first")
+        self.parameters = dict(parameters)
+        self.update = update
+        self.peak = update.learning_rate * speed
+        self.steps = 0
+        self._adam = torch.optim.AdamW(
+            self.parameters.values(), lr=self.peak, betas=(0.9, 0.99), weight_decay=weight_decay
+        )
+
+    def zero_grad(self) -> None:
+        """Forget the last gradient."""
+        self._adam.zero_grad(set_to_none=True)
+
+    def step(self) -> dict[str, float]:
+        """One step along the gradient; none where it is exactly 0, and `grad_norm` says so.
+
+        Raises:
+            FloatingPointError: the gradient is not finite; the weights are left as they were.
+        """
+        norm = nn.utils.clip_grad_norm_(self.parameters.values(), self.update.max_grad_norm)
+        if not math.isfinite(norm):
+            raise FloatingPointError(
+                f"the gradient of update {self.steps} is not finite (norm {norm}); "
+                f"lower the learning rate or look at the rewards"
+            )
+        if norm == 0:  # rows that cancel each other say nothing, and momentum is not asked
+            return {"grad_norm": 0.0, "learning_rate": 0.0}
+        rate = self._learning_rate()
+        for group in self._adam.param_groups:
+            group["lr"] = rate
+        self._adam.step()
+        self.steps += 1
+        return {"grad_norm": float(norm), "learning_rate": rate}
+
+    def _learning_rate(self) -> float:
+        if not self.update.warmup_steps:
+            return self.peak
+        return self.peak * min(1.0, (self.steps + 1) / self.update.warmup_steps)
+
+    def state(self) -> dict[str, Tensor]:
+        """Moments and the number of steps."""
+        names = list(self.parameters)
+        tensors = {"steps": torch.tensor(self.steps)}
+        for index, entry in self._adam.state_dict()["state"].items():
+            for key, tensor in entry.items():
+                tensors[f"{key}/{names[index]}"] = tensor.clone()
+        return tensors
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `state` gave."""
+        self.steps = int(tensors["steps"])
+        whole = self._adam.state_dict()
+        state: dict[int, dict[str, Tensor]] = {}
+        for index, name in enumerate(self.parameters):
+            entry = {
+                key: tensors[f"{key}/{name}"]
+                for key in ("step", "exp_avg", "exp_avg_sq")
+                if f"{key}/{name}" in tensors
+            }
+            if entry:
+                state[index] = entry
+        self._adam.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
