@@ -43,7 +43,7 @@ from .mdp import (
 )
 from .nursery import Nursery, Teller
 
-MOST_OUTCOMES = 40_000
+MOST_OUTCOMES = 70_000
 """Up to so many, outcomes are enumerated; beyond, they are drawn."""
 RUNS = 30_000
 """Iterations that are drawn where there are too many to enumerate."""
@@ -342,17 +342,24 @@ def slopes(s: Setting) -> Tensor:
 
 SMALL: Mapping[str, Any] = {
     "rollouts": 4, "siblings": 2, "continuations": 0, "chains": 2, "branches": 1, "expansions": 1,
-    "answers": 2, "trees": 2, "nodes": 1, "iterations": 1, "keep": 2, "width": 4, "selected": 2,
-    "alternatives": 2, "kl": 0.0,
+    "trees": 2, "nodes": 1, "keep": 2, "width": 4, "first_most": 2, "selected": 1,
+    "alternatives": 2, "initial": 2, "entropy_scale": 0.7,
 }  # fmt: skip
 """Options that are made small where a method has them, so that its outcomes can be counted."""
+OWN: Mapping[str, Mapping[str, Any]] = {
+    "leap": {"least_failing": 1, "most_failing": 4},
+    "patr": {"branches": 3, "every": 1, "expand": 1},
+    "treerl": {"answers": 1},
+}
+"""What else has to be smaller than a method's defaults, by method."""
 
 
 def small(name: str, **options: Any) -> Algorithm:
     """A registered algorithm with few rollouts, whose update is one pass in one step."""
     method = ALGORITHMS[name]
     known = options_of(method)
-    algorithm = method(**{k: v for k, v in {**SMALL, **options}.items() if k in known})
+    chosen = {**SMALL, **OWN.get(name, {}), **options}
+    algorithm = method(**{key: value for key, value in chosen.items() if key in known})
     update = replace(algorithm.update, epochs=1, minibatches=1, min_signal=1)
     return replace(algorithm, update=update)
 
@@ -360,7 +367,7 @@ def small(name: str, **options: Any) -> Algorithm:
 def settings() -> tuple[Setting, ...]:
     """The worlds of the page. Their seeds are ones whose gradient is spread over all turns."""
     steady = _opened(random_world(105, (3, 2, 2), noisy=False, bonus=True))
-    stopping = _opened(random_world(230, (3, 2, 2), stops=True, bonus=True))
+    stopping = _opened(random_world(248, (3, 2, 2), noisy=False, stops=True, bonus=True))
     wordy = _opened(random_world(4, (2, 2, 3), noisy=False, bonus=True))
     return (
         setting("steady", steady),
