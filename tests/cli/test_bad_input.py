@@ -103,7 +103,7 @@ def test_a_method_that_forks_refuses_a_world_that_does_not(refused, unforkable, 
     for method in ("rtpo", "rtpo_plus"):
         refused(
             "train", "--environment", "unforkable", "--algorithm", method, "--model", stranger,
-            saying=["unforkable", "neither fork nor replay", "Methods that can: ", "grpo, grpo_flat, "],
+            saying=["unforkable", "neither fork nor replay", "can: ", "grpo, grpo_flat, "],
         )  # fmt: skip
 
 
