@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.golden.chains import chain, judged, near, scored
+from tests.golden.told import chain, judged, near, scored
 
 from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.leap import leap

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.golden.chains import chain, judged, near, scored
+from tests.golden.told import chain, judged, near, scored
 
 from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.tcpo import tcpo
