@@ -1,13 +1,11 @@
 """AT2PO: answer uncertain turns anew, value each turn by its tree, clip each turn as one.
 
-The paper's ablation is a ladder of four command lines (`--algorithm` and its options):
-`random_tree`; `random_tree --algorithm.loss turn`; `random_tree --algorithm.loss turn
---algorithm.expansion entropy`; `at2po`.
+The ladder of its ablation: `random_tree`; `random_tree --algorithm.loss turn`; `random_tree
+--algorithm.loss turn --algorithm.expansion entropy`; `at2po`.
 
 Source:
     AT2PO, arXiv:2601.04767, Algorithm 1; values from the published code.
 Differs from the source:
-    The paper's shape is chains=10, branches=6, expansions=2, which is 22 rollouts.
     A log ratio is not cut off at 10. See `EntropyTree` and `TurnValue`.
 """
 
@@ -34,7 +32,6 @@ def at2po(
     once: bool = False,
     clip_low: float = 3e-3,
     clip_high: float = 4e-3,
-    kl: float = 0.0,
     **steps: Unpack[Steps],
 ) -> Algorithm:
     """Agentic Turn-based Policy Optimization via Tree Search.
@@ -50,20 +47,12 @@ def at2po(
         credit: V, V - V(parent), V - V(root), both, or the outcome of the whole rollout.
         once: train a shared turn once, not once for each rollout through it.
         clip_low: bound of the turn's ratio below.
-        clip_high: bound of the turn's ratio above.
-        kl: coefficient of the k3 penalty against the initial policy.
+        clip_high: bound above.
         **steps: see `Steps`.
     """
     return Algorithm(
-        grow=EntropyTree(
-            chains,
-            branches,
-            expansions,
-            penalty=penalty,
-            scoring=scoring,
-            expansion=expansion,
-        ),
+        grow=EntropyTree(chains, branches, expansions, 1, penalty, scoring, expansion=expansion),
         credit=TurnValue(child_weights, credit, once),
-        loss=PolicyLoss(clip_low, clip_high, ratio=Level.TURN, mean=Mean.ROLLOUT, kl=kl),
+        loss=PolicyLoss(clip_low, clip_high, ratio=Level.TURN, mean=Mean.ROLLOUT),
         update=Update(**steps),
     )

@@ -1,10 +1,9 @@
 """ATPO: the loss of AT2PO on plain rollouts; each turn has one ratio and is clipped as one.
 
 Source:
-    AT2PO, arXiv:2601.04767, equation of the turn-level objective, without the tree.
+    AT2PO, arXiv:2601.04767, the turn-level objective without the tree.
 Differs from the source:
-    The source has no row for it: there the loss comes on top of a random tree. Groups are 8
-    rollouts; the baselines of the paper have 16.
+    There the loss comes on top of a random tree at the least; see `random_tree`.
 """
 
 from typing import Unpack
@@ -23,22 +22,20 @@ def atpo(
     scale: bool = True,
     clip_low: float = 3e-3,
     clip_high: float = 4e-3,
-    kl: float = 0.0,
     **steps: Unpack[Steps],
 ) -> Algorithm:
     """Agentic Turn-based Policy Optimization.
 
     Args:
-        rollouts: rollouts of each task.
+        rollouts: rollouts of each task (ours; the paper's baselines have 16).
         scale: divide the advantage by the group's standard deviation.
         clip_low: bound of the turn's ratio below.
-        clip_high: bound of the turn's ratio above.
-        kl: coefficient of the k3 penalty against the initial policy.
+        clip_high: bound above.
         **steps: see `Steps`.
     """
     return Algorithm(
         grow=Chains(rollouts, least=2),
         credit=GroupRelative(scale),
-        loss=PolicyLoss(clip_low, clip_high, ratio=Level.TURN, mean=Mean.ROLLOUT, kl=kl),
+        loss=PolicyLoss(clip_low, clip_high, ratio=Level.TURN, mean=Mean.ROLLOUT),
         update=Update(**steps),
     )

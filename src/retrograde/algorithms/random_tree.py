@@ -5,16 +5,18 @@
 Source:
     AT2PO, arXiv:2601.04767, ablation table, first row.
 Differs from the source:
-    The shape of the tree is `at2po`'s here. The source does not say how it draws.
+    The source does not say how it draws; here it is among `at2po`'s candidates.
 """
 
-from dataclasses import replace
 from typing import Literal, Unpack
 
 from retrograde.algorithms.algorithm import Algorithm
-from retrograde.algorithms.at2po import at2po
+from retrograde.algorithms.atpo import atpo
+from retrograde.credit.turn_value import TurnValue
 from retrograde.losses.policy import Mean, PolicyLoss
+from retrograde.rollouts.entropy_tree import EntropyTree
 from retrograde.schedules.steps import Steps
+from retrograde.schedules.update import Update
 
 
 def random_tree(
@@ -38,14 +40,9 @@ def random_tree(
         clip: bound of the token ratio on either side, for loss=token.
         **steps: see `Steps`.
     """
-    tree = at2po(
-        chains=chains,
-        branches=branches,
-        expansions=expansions,
-        expansion=expansion,
-        credit="outcome",
-        **steps,
+    return Algorithm(
+        grow=EntropyTree(chains, branches, expansions, expansion=expansion),
+        credit=TurnValue(credit="outcome"),
+        loss=atpo().loss if loss == "turn" else PolicyLoss(clip, clip, mean=Mean.ROLLOUT),
+        update=Update(**steps),
     )
-    if loss == "turn":
-        return tree
-    return replace(tree, loss=PolicyLoss(clip, clip, mean=Mean.ROLLOUT))

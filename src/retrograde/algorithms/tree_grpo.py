@@ -3,9 +3,8 @@
 Source:
     Tree-GRPO, arXiv:2509.21240; shape and clipping from the published scripts.
 Differs from the source:
-    What is trained is what was sampled; the published code encodes decoded text again, which
-    AT2PO (arXiv:2601.04767, appendix C) names as the cause of its collapse. No entropy bonus.
-    See `ChanceTree` and `TreeRelative`.
+    The code trains on decoded text encoded again, which AT2PO (appendix C) blames for its
+    collapse; here it is what was sampled. No entropy bonus. See `ChanceTree`, `TreeRelative`.
 """
 
 from typing import Unpack

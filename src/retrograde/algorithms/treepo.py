@@ -3,9 +3,8 @@
 Source:
     TreePO, arXiv:2508.17445, Algorithm 1 and the tree-based advantage.
 Differs from the source:
-    No dynamic sampling: a task whose rollouts all end alike is not replaced. The whitening
-    gives its tokens an advantage all the same, as it does in the source without the filter.
-    See `SegmentTree` and `PrefixMean`.
+    No dynamic sampling: a task whose rollouts all end alike is not replaced, and whitening moves
+    its advantages away from 0. See `SegmentTree` and `PrefixMean`.
 """
 
 from typing import Literal, Unpack

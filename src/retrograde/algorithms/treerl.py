@@ -3,9 +3,8 @@
 Source:
     TreeRL, arXiv:2506.11902; level and scaling from the published code.
 Differs from the source:
-    Forks stand between turns, not inside an answer at a token, so the uncertainty is a turn's.
-    An answer that ends a rollout is not forked, as the source masks what follows "answer".
-    Temperature 1, not 1.2. The code's bounds are clip_low=0.2, clip_high=0.26. See `LocalGlobal`.
+    Forks stand between turns, not inside one at a token. A last turn is not forked, as the code
+    masks what follows "answer". Temperature 1, not 1.2. See `EntropyTree` and `LocalGlobal`.
 """
 
 from typing import Literal, Unpack
@@ -27,7 +26,6 @@ def treerl(
     surrogate: Literal["unweighted", "clipped"] = "unweighted",
     clip_low: float = 0.2,
     clip_high: float = 0.26,
-    kl: float = 0.0,
     **steps: Unpack[Steps],
 ) -> Algorithm:
     """REINFORCE on entropy-guided trees.
@@ -38,16 +36,13 @@ def treerl(
         expansions: how often, L.
         answers: fresh answers for each turn chosen, T.
         surrogate: log pi (the paper's REINFORCE), or a clipped ratio (the code).
-        clip_low: bound of the token ratio below, for surrogate=clipped.
+        clip_low: bound of the token ratio below, for surrogate=clipped (the code's).
         clip_high: bound above.
-        kl: coefficient of the k3 penalty against the initial policy.
         **steps: see `Steps`.
     """
     return Algorithm(
         grow=EntropyTree(chains, branches, expansions, answers, penalty=0.0, apart=True),
         credit=LocalGlobal(),
-        loss=PolicyLoss(
-            clip_low, clip_high, mean=Mean.ROLLOUT, kl=kl, surrogate=Surrogate(surrogate)
-        ),
+        loss=PolicyLoss(clip_low, clip_high, mean=Mean.ROLLOUT, surrogate=Surrogate(surrogate)),
         update=Update(**steps),
     )
