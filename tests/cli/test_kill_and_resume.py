@@ -181,3 +181,41 @@ def test_a_run_in_pieces_is_a_run_in_one(whole, walker, tmp_path, retrograde):
     same(run, out)
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["settings"]["run"]["steps"] == STEPS
+
+
+@pytest.mark.parametrize(
+    ("method", "critic"), [("ppo", "own"), ("ppo", "shared"), ("turn_ppo", "own")]
+)
+def test_a_run_with_a_critic_in_pieces_is_a_run_in_one(
+    method, critic, walker, tmp_path, retrograde
+):
+    options = (
+        *LONG,
+        "--save-every",
+        "1",
+        "--algorithm.rollouts",
+        "3",
+        "--algorithm.critic",
+        critic,
+    )
+
+    def played(out, steps):
+        words = ("--algorithm", method, "--model", walker, *options, "--steps", str(steps))
+        assert retrograde("train", *words, "--out", out, "--quiet").code == 0
+
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    played(whole, STEPS)
+    played(pieces, 1)
+    for steps in range(2, STEPS + 1):
+        again = ["--resume", "--out", pieces, "--steps", steps, "--quiet"]
+        assert retrograde("train", *again).code == 0
+    same(pieces, whole)
+    lines = metrics(whole)[1:]
+    assert all(line["value/loss"] > 0 for line in lines)
+    saved = load_file(checkpoints(whole / "checkpoints")[-1] / "trainer/optimizer.safetensors")
+    name = "critic/weights/head.weight" if critic == "own" else "critic/head/weight"
+    assert saved[name].abs().max() > 0
+    moments = "critic/exp_avg/head.weight" if critic == "own" else "exp_avg/value_head.weight"
+    assert saved[moments].abs().max() > 0
+    states = "critic/weights/transformer.embed_tokens.weight"
+    assert (states in saved) == (critic == "own")

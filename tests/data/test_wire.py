@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -51,3 +52,5 @@ def test_what_breaks_an_invariant_of_trees_is_refused():
 def test_a_row_reads_back_the_same():
     row = Row((1, 2), (3, 4), (-0.1 - 0.2, -1 / 3), 0.1, 3, 2, (6, 2, 1, 9))
     assert row_from_list(json.loads(json.dumps(row_to_list(row)))) == row
+    full = replace(row, clip_scale=0.7, target=(0.1, 0.2), values=(0.3,), entropies=(0.5, 0.25))
+    assert row_from_list(json.loads(json.dumps(row_to_list(full)))) == full

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from retrograde.data.batch import ActionTokens
-from retrograde.losses.policy import Level, Mean, PolicyLoss
+from retrograde.losses.policy import Level, Mean, PolicyLoss, Surrogate
 
 # Three rows; the first two belong to one rollout. Bounds .8 and 1.25.
 #
@@ -46,6 +46,10 @@ def loss_of(tokens=TOKENS, **choices):
         (Mean.SUM, -5.45 / 3),
         # Means of rollouts: -.95 over 3, and -2.25; over 2.
         (Mean.ROLLOUT, (-0.95 / 3 - 2.25) / 2),
+        # Means of rows, added up: -.875 + .8, and -2.25; over 2 rollouts.
+        (Mean.ROLLOUT_TURNS, (-0.075 - 2.25) / 2),
+        # Sums of rollouts: -.95 and -4.5, over 2; the length is 1.
+        (Mean.ROLLOUT_SUM, -5.45 / 2),
     ],
 )
 def test_means(mean, expected):
@@ -59,6 +63,8 @@ def test_means(mean, expected):
         (Mean.TURN, [1 / 6, 1 / 6, 1 / 3, 1 / 6, 1 / 6]),
         (Mean.SUM, [1 / 3] * 5),
         (Mean.ROLLOUT, [1 / 6, 1 / 6, 1 / 6, 1 / 4, 1 / 4]),
+        (Mean.ROLLOUT_TURNS, [1 / 4, 1 / 4, 1 / 2, 1 / 4, 1 / 4]),
+        (Mean.ROLLOUT_SUM, [1 / 2] * 5),
     ],
 )
 def test_the_gradient_of_a_token_is_its_weight_times_ratio_times_advantage(mean, weights):
@@ -97,6 +103,47 @@ def test_the_two_bounds_are_two_bounds():
         logp_T = tokens.behaviour_logp + RATIO_T.log()
         value = float(loss(logp_T, tokens, loss.weights(tokens)))
         assert value == pytest.approx(expected / 5)
+
+
+def test_the_length_is_a_constant_that_sums_are_divided_by():
+    assert loss_of(mean=Mean.ROLLOUT_SUM, length=10.0)[0] == pytest.approx(-5.45 / 20)
+
+
+# Ratios 1.5, .5 | .5 | 1, 1.3 under 1, 1 | -1 | 2, 2; bounds .8 and 1.25; slopes times 5.
+@pytest.mark.parametrize(
+    ("choices", "slopes"),
+    [
+        ({"surrogate": Surrogate.CLIPPED}, [0.0, -0.5, 0.0, -2.0, 0.0]),
+        ({"surrogate": Surrogate.CLIPPED_WEIGHT}, [-1.25, -0.8, 0.8, -2.0, -2.5]),
+        ({"surrogate": Surrogate.SOFTLY_CLIPPED}, [-1.25, -0.5, 0.0, -2.0, -2.5]),
+        ({"surrogate": Surrogate.UNWEIGHTED}, [-1.0, -1.0, 1.0, -2.0, -2.0]),
+    ],
+)
+def test_what_is_done_with_the_ratio(choices, slopes):
+    _, gradient_T = loss_of(mean=Mean.TOKEN, **choices)
+    torch.testing.assert_close(5 * gradient_T, torch.tensor(slopes, dtype=torch.float64))
+
+
+def test_a_dual_clip_bounds_what_a_bad_token_costs():
+    # Ratio 1.5 and 1.3 under -1: 1.5 is held at 1.4 and gives no gradient, 1.3 is not.
+    bad_T = torch.tensor([-1.0, 0.0, 0.0, 0.0, -1.0], dtype=torch.float64)
+    tokens = replace(TOKENS, advantage=bad_T)
+    value, gradient_T = loss_of(tokens, mean=Mean.TOKEN, dual_clip=1.4)
+    assert value == pytest.approx((1.4 + 1.3) / 5)
+    expected_T = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.3 / 5], dtype=torch.float64)
+    torch.testing.assert_close(gradient_T, expected_T)
+
+
+def test_clip_bounds_can_be_scaled_row_by_row():
+    # Row 0 twice the bounds: 1.5 is at 1 + .5 and stays. Row 1 half of them: .9, not .8.
+    # Row 2 not at all: 1.25.
+    scale_T = torch.tensor([2.0, 2.0, 0.5, 1.0, 1.0], dtype=torch.float64)
+    value, _ = loss_of(replace(TOKENS, clip_scale=scale_T), mean=Mean.TOKEN)
+    assert value == pytest.approx((-1.5 - 0.5 + 0.9 - 2.0 - 2.5) / 5)
+    logp_T = TOKENS.behaviour_logp + RATIO_T.log()
+    loss = PolicyLoss(clip_low=0.2, clip_high=0.26)
+    wide = loss.statistics(logp_T, replace(TOKENS, clip_scale=scale_T))
+    assert (wide["clipped"], loss.statistics(logp_T, TOKENS)["clipped"]) == (2, 3)
 
 
 def test_a_penalty_by_hand():
@@ -141,6 +188,9 @@ def test_statistics_of_no_tokens():
         ({"clip_high": math.nan}, "high above 0"),
         ({"kl": -0.1}, "kl: a coefficient of at least 0 is needed, got -0.1"),
         ({"kl": math.inf}, "kl: a coefficient"),
+        ({"dual_clip": 1.0}, "dual_clip: above 1 is needed, got 1.0"),
+        ({"length": 0.0}, "length: a number above 0"),
+        ({"length": math.inf}, "length: a number above 0"),
     ],
 )
 def test_bounds_that_make_no_sense_are_refused(wrong, match):

@@ -2,7 +2,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrograde.ops.surrogates import clipped, is_clipped
+from retrograde.ops.surrogates import (
+    clipped,
+    clipped_weight,
+    dual_clipped,
+    is_clipped,
+    softly_clipped,
+    weighted_logp,
+)
 
 
 def test_clipped_by_hand():
@@ -33,3 +40,86 @@ def test_a_token_is_clipped_exactly_if_it_gives_no_gradient(ratio, advantage, lo
     clipped(ratio_T, advantage_T, low, high).sum().backward()
     silent = bool(ratio_T.grad == 0)
     assert silent == (advantage == 0 or bool(is_clipped(ratio_T, advantage_T, low, high)))
+
+
+RATIO_T = torch.tensor([1.5, 1.5, 0.5, 0.5, 10.0])
+ADVANTAGE_T = torch.tensor([1.0, -1.0, 1.0, -1.0, -2.0])
+
+
+def slope_of(surrogate, ratio_T=RATIO_T):
+    """d loss / d log pi of each token."""
+    logp_T = torch.zeros_like(ratio_T, requires_grad=True)
+    surrogate(ratio_T * logp_T.exp(), logp_T).sum().backward()
+    return logp_T.grad
+
+
+def test_dual_clipped_by_hand():
+    # 1.5 under -1 costs 1.5, within 3; 10 under -2 costs 20 and is held at 3 * 2.
+    loss_T = clipped(RATIO_T, ADVANTAGE_T, 0.2, 0.3)
+    torch.testing.assert_close(loss_T, torch.tensor([-1.3, 1.5, -0.5, 0.8, 20.0]))
+    held_T = dual_clipped(loss_T, ADVANTAGE_T, 3.0)
+    torch.testing.assert_close(held_T, torch.tensor([-1.3, 1.5, -0.5, 0.8, 6.0]))
+    slope_T = slope_of(
+        lambda r, _: dual_clipped(clipped(r, ADVANTAGE_T, 0.2, 0.3), ADVANTAGE_T, 3.0)
+    )
+    torch.testing.assert_close(slope_T, torch.tensor([0.0, 1.5, -0.5, 0.0, 0.0]))
+
+
+def test_clipped_weight_by_hand():
+    # The weight is 1.3, 1.3, .8, .8 and 1.3; times -A it is the slope, and no token has none.
+    slope_T = slope_of(lambda r, logp: clipped_weight(r, logp, ADVANTAGE_T, 0.2, 0.3))
+    torch.testing.assert_close(slope_T, torch.tensor([-1.3, 1.3, -0.8, 0.8, 2.6]))
+    value_T = clipped_weight(RATIO_T, torch.full((5,), -2.0), ADVANTAGE_T, 0.2, 0.3)
+    torch.testing.assert_close(value_T, torch.tensor([2.6, -2.6, 1.6, -1.6, -5.2]))
+
+
+def test_softly_clipped_by_hand():
+    # Above 1.3 under a positive advantage: the value of the bound, and its slope, not 0. Under a
+    # negative one the ratio itself is worse and counts. Below .8 it is PPO's clip.
+    value_T = softly_clipped(RATIO_T, ADVANTAGE_T, 0.2, 0.3)
+    torch.testing.assert_close(value_T, torch.tensor([-1.3, 1.5, -0.5, 0.8, 20.0]))
+    slope_T = slope_of(lambda r, _: softly_clipped(r, ADVANTAGE_T, 0.2, 0.3))
+    torch.testing.assert_close(slope_T, torch.tensor([-1.3, 1.5, -0.5, 0.0, 20.0]))
+
+
+def test_weighted_logp_by_hand():
+    logp_T = torch.tensor([-1.0, -2.0, 0.0, -0.5, -3.0])
+    expected_T = torch.tensor([1.0, -2.0, 0.0, -0.5, -6.0])
+    torch.testing.assert_close(weighted_logp(logp_T, ADVANTAGE_T), expected_T)
+    slope_T = slope_of(lambda _, logp: weighted_logp(logp, ADVANTAGE_T))
+    torch.testing.assert_close(slope_T, -ADVANTAGE_T)  # whatever the ratio is
+
+
+def test_bounds_may_be_one_for_each_token():
+    # Ratio 1.5 within .6, held at .2; .5 under a negative advantage within .6, held at .1.
+    ratio_T = torch.tensor([1.5, 1.5, 0.5, 0.5])
+    advantage_T = torch.tensor([1.0, 1.0, -1.0, -1.0])
+    low_T, high_T = torch.tensor([0.2, 0.2, 0.6, 0.1]), torch.tensor([0.6, 0.2, 0.3, 0.3])
+    found_T = clipped(ratio_T, advantage_T, low_T, high_T)
+    torch.testing.assert_close(found_T, torch.tensor([-1.5, -1.2, 0.5, 0.9]))
+    assert is_clipped(ratio_T, advantage_T, low_T, high_T).tolist() == [False, True, False, True]
+
+
+@given(ratios, advantages, bounds, bounds, st.floats(1.1, 4))
+def test_a_dual_clip_never_costs_more_and_leaves_good_tokens_alone(
+    ratio, advantage, low, high, most
+):
+    ratio_T, advantage_T = torch.tensor([ratio]), torch.tensor([advantage])
+    loss_T = clipped(ratio_T, advantage_T, low, high)
+    held_T = dual_clipped(loss_T, advantage_T, most)
+    assert held_T <= loss_T
+    if advantage >= 0 or ratio <= most:
+        assert held_T == loss_T
+
+
+@given(ratios, advantages, bounds, bounds)
+def test_within_the_bounds_all_have_the_slope_of_the_ratio(ratio, advantage, low, high):
+    if not 1 - low < ratio < 1 + high:
+        return
+    ratio_T, advantage_T = torch.tensor([ratio]), torch.tensor([advantage])
+    for surrogate in (
+        lambda r, _: clipped(r, advantage_T, low, high),
+        lambda r, _: softly_clipped(r, advantage_T, low, high),
+        lambda r, logp: clipped_weight(r, logp, advantage_T, low, high),
+    ):
+        torch.testing.assert_close(slope_of(surrogate, ratio_T), -advantage_T * ratio_T)

@@ -7,12 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retrograde.credit.dynamic_sampling import DynamicSampling
 from retrograde.credit.group_relative import GroupRelative
+from retrograde.credit.outcome import Outcome
 from retrograde.credit.sibling_mean import SiblingMean
 from retrograde.data.batch import ActionTokens
 from retrograde.data.rows import Row, rows_of
 from retrograde.data.tree import End, Group, Tree
-from retrograde.losses.policy import Level, Mean, PolicyLoss
+from retrograde.losses.policy import Level, Mean, PolicyLoss, Surrogate
 
 from .forests import groups
 
@@ -96,6 +98,51 @@ def test_on_policy_the_gradient_is_reinforce_at_every_level(level, update, mean)
     torch.testing.assert_close(on_policy_T.grad, expected_T, atol=1e-12, rtol=0)
 
 
+@pytest.mark.parametrize("surrogate", Surrogate)
+@settings(max_examples=30)
+@given(
+    update=updates(),
+    mean=st.sampled_from(Mean),
+    dual=st.sampled_from((None, 1.2)),
+    scales=st.lists(st.sampled_from((0.5, 1.0, 2.0)), min_size=6, max_size=6),
+    part=st.lists(st.integers(0, 2), min_size=6),
+)
+def test_splitting_changes_nothing_whatever_the_surrogate(
+    surrogate, update, mean, dual, scales, part
+):
+    tokens, logp_T = scored(update)
+    tokens = replace(tokens, clip_scale=torch.tensor(scales, dtype=torch.float64)[tokens.turn])
+    loss = PolicyLoss(surrogate=surrogate, mean=mean, dual_clip=dual, length=3.0)
+    part_of = torch.tensor(part)[tokens.turn]
+    parts = [torch.nonzero(part_of == i).squeeze(-1) for i in range(3)]
+    whole, whole_T = value_and_gradient(loss, tokens, logp_T, [torch.arange(len(logp_T))])
+    split, split_T = value_and_gradient(loss, tokens, logp_T, [p for p in parts if len(p)])
+    assert split == pytest.approx(whole, abs=1e-12)
+    torch.testing.assert_close(split_T, whole_T, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("surrogate", Surrogate)
+@settings(max_examples=30)
+@given(update=updates(), mean=st.sampled_from(Mean), dual=st.sampled_from((None, 3.0)))
+def test_on_policy_every_surrogate_has_the_gradient_of_reinforce(surrogate, update, mean, dual):
+    tokens, _ = scored(update)
+    loss = PolicyLoss(surrogate=surrogate, mean=mean, dual_clip=dual, length=2.0)
+    on_policy_T = tokens.behaviour_logp.clone().requires_grad_()
+    weight_T = loss.weights(tokens)
+    loss(on_policy_T, tokens, weight_T).backward()
+    expected_T = -weight_T * tokens.advantage
+    torch.testing.assert_close(on_policy_T.grad, expected_T, atol=1e-12, rtol=0)
+
+
+@given(updates())
+def test_the_weights_of_rollouts_sum_to_what_they_average(update):
+    tokens, _ = scored(update)
+    turns = float(PolicyLoss(mean=Mean.ROLLOUT_TURNS).weights(tokens).sum())
+    assert turns == pytest.approx(tokens.num_turns / tokens.num_rollouts)
+    total = float(PolicyLoss(mean=Mean.ROLLOUT_SUM, length=4.0).weights(tokens).sum())
+    assert total == pytest.approx(len(tokens.turn) / tokens.num_rollouts / 4)
+
+
 @given(updates())
 def test_levels_agree_where_they_must(update):
     rows, _ = update
@@ -144,7 +191,14 @@ def test_the_order_of_rows_does_not_change_the_loss(update):
         torch.testing.assert_close(actual, expected)
 
 
-CREDITS = (SiblingMean(), GroupRelative(), GroupRelative(scale=False))
+CREDITS = (
+    SiblingMean(),
+    GroupRelative(),
+    GroupRelative(scale=False),
+    Outcome("mean"),
+    Outcome("others"),
+    DynamicSampling(),
+)
 
 
 @pytest.mark.parametrize("credit", CREDITS, ids=repr)

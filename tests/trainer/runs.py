@@ -8,6 +8,7 @@ from functools import lru_cache
 from tests.rollouts.worlds import Watched, chat, graded, grower
 
 from retrograde.algorithms.algorithm import Algorithm
+from retrograde.backends.critic import SharedCritic, critic_of
 from retrograde.backends.embedded import WarmStart, warm_started
 from retrograde.backends.learner import TransformersLearner
 from retrograde.backends.sampler import TransformersPolicy
@@ -147,12 +148,15 @@ async def ran(
     world = world or graded_hop()
     model = copy.deepcopy(model or taught_hop())
     policy = TransformersPolicy(model, chat().stop_ids)
+    end = chat().end_of_turn
+    critic = critic_of(algorithm.critic, model, algorithm.update, pad=end)
     learner = TransformersLearner(
         model,
         algorithm.update,
-        pad=chat().end_of_turn,
+        pad=end,
         temperature=temperature,
         keep_reference=algorithm.loss.kl > 0,
+        critic=critic if isinstance(critic, SharedCritic) else None,
     )
     growing = grower(world, policy, temperature=temperature)
 
@@ -168,6 +172,7 @@ async def ran(
         journal=notes,
         evaluate=evaluate,
         checkpoint=lambda state: calls.log.append(f"save {state.step}"),
+        critic=critic,
     )
     await train(algorithm, Run(steps=steps, temperature=temperature), state, ports)
     await growing.forget()
