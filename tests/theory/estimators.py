@@ -61,7 +61,7 @@ class Setting:
     theta_D: Tensor
 
     @property
-    def exact_D(self) -> Tensor:
+    def exact_gradient(self) -> Tensor:
         """The gradient of the expected return."""
         return full_gradient(self.world, self.policy, self.theta_D)
 
@@ -260,7 +260,7 @@ def estimated(trial: Trial, *, most: int = MOST_OUTCOMES, runs: int = RUNS) -> E
     mean_D = chance_U @ gradient_UD
     variance = chance_U @ (gradient_UD - mean_D).square().sum(-1)
     cost = float(chance_U @ torch.tensor(turns, dtype=torch.float64))
-    return Estimate(mean_D, trial.setting.exact_D, float(variance), cost, drawn)
+    return Estimate(mean_D, trial.setting.exact_gradient, float(variance), cost, drawn)
 
 
 class Gradients:

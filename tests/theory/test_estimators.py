@@ -87,10 +87,9 @@ async def both_grown(algorithm, setting, seed):
         assert forks == algorithm.grow(real, grown_in, moment)
         if not any(forks):
             break
-        for groups in (quick, real):
-            groups += [Group("world")] * (len(forks) - len(groups))
-        quick = nursery.grow(quick, forks, grown_in)
-        real = await grower.grow(real, forks, grown_in, seed)
+        further = [Group("world")] * (len(forks) - len(quick))
+        quick = nursery.grow(quick + further, forks, grown_in)
+        real = await grower.grow(real + further, forks, grown_in, seed)
     await grower.forget()
     return quick, real
 
@@ -140,7 +139,8 @@ def test_a_phase_with_sums_is_exact():
 def test_dividing_by_the_deviation_is_a_bias_and_so_is_dividing_by_length():
     plain = estimated(Trial(small("grpo", scale=False), STEADY))
     scaled = estimated(Trial(small("grpo"), STEADY))
-    assert plain.bias < 1e-12 < 0.01 < scaled.bias
+    assert plain.bias < 1e-12
+    assert scaled.bias > 0.01
     for mean in ("token", "rollout"):
         found = estimated(Trial(small("grpo", scale=False, mean=mean), STOPPING))
         assert found.bias > 0.02
