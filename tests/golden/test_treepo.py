@@ -176,7 +176,7 @@ def test_a_grown_task_grows_no_more():
 
 def test_the_papers_shape_and_loss():
     algorithm = treepo()
-    assert algorithm.grow == SegmentTree(16, 2, 2, 8)
+    assert algorithm.grow == SegmentTree(8, 2, 2, 4)
     assert algorithm.grow.forks
     loss = algorithm.loss
     assert (loss.clip_low, loss.clip_high, loss.dual_clip) == (0.2, 0.28, 10.0)
