@@ -22,7 +22,6 @@ def dr_grpo(
     rollouts: int = 8,
     length: float = 256.0,
     clip: float = 0.2,
-    kl: float = 0.0,
     **steps: Unpack[Steps],
 ) -> Algorithm:
     """GRPO done right.
@@ -31,12 +30,11 @@ def dr_grpo(
         rollouts: rollouts of each task, at least 2.
         length: what a rollout's sum over tokens is divided by (ours), never its own length.
         clip: bound of the token ratio on either side.
-        kl: coefficient of the k3 penalty against the initial policy.
         **steps: see `Steps`.
     """
     return Algorithm(
         grow=Chains(rollouts, least=2),
         credit=Outcome("mean"),
-        loss=PolicyLoss(clip, clip, mean=Mean.ROLLOUT_SUM, length=length, kl=kl),
+        loss=PolicyLoss(clip, clip, mean=Mean.ROLLOUT_SUM, length=length),
         update=Update(**steps),
     )

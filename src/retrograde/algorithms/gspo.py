@@ -21,7 +21,6 @@ def gspo(
     rollouts: int = 8,
     clip_low: float = 3e-4,
     clip_high: float = 4e-4,
-    kl: float = 0.0,
     **steps: Unpack[Steps],
 ) -> Algorithm:
     """Group Sequence Policy Optimization.
@@ -30,12 +29,11 @@ def gspo(
         rollouts: rollouts of each task, at least 2.
         clip_low: bound of the rollout's ratio below 1.
         clip_high: bound of the rollout's ratio above 1.
-        kl: coefficient of the k3 penalty against the initial policy.
         **steps: see `Steps`.
     """
     return Algorithm(
         grow=Chains(rollouts, least=2),
         credit=GroupRelative(),
-        loss=PolicyLoss(clip_low, clip_high, ratio=Level.ROLLOUT, mean=Mean.ROLLOUT, kl=kl),
+        loss=PolicyLoss(clip_low, clip_high, ratio=Level.ROLLOUT, mean=Mean.ROLLOUT),
         update=Update(**steps),
     )

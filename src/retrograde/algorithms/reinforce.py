@@ -20,7 +20,6 @@ def reinforce(
     *,
     rollouts: int = 8,
     baseline: Literal["none", "mean"] = "mean",
-    kl: float = 0.0,
     minibatches: int = 1,
     **steps: Unpack[Pace],
 ) -> Algorithm:
@@ -29,13 +28,12 @@ def reinforce(
     Args:
         rollouts: rollouts of each task.
         baseline: what is taken off the return: nothing, or the mean of the group.
-        kl: coefficient of the k3 penalty against the initial policy.
         minibatches: optimizer steps in a pass; from the second on they are off policy.
         **steps: see `Pace`.
     """
     return Algorithm(
         grow=Chains(rollouts),
         credit=Outcome(baseline),
-        loss=PolicyLoss(surrogate=Surrogate.UNWEIGHTED, mean=Mean.ROLLOUT_SUM, kl=kl),
+        loss=PolicyLoss(surrogate=Surrogate.UNWEIGHTED, mean=Mean.ROLLOUT_SUM),
         update=Update(minibatches=minibatches, **steps),
     )
