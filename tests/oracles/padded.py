@@ -74,8 +74,9 @@ def ragged(
     reward: Reward = any_number,
     turn_rewards: bool = False,
     fails: float = 0.0,
+    most_tokens: int = 5,
 ) -> Ragged:
-    """Rollouts of 1 to 4 turns of 1 to 5 tokens, with gaps of 0 to 3 in between.
+    """Rollouts of 1 to 4 turns of 1 to `most_tokens` tokens, with gaps of 0 to 3 in between.
 
     Args:
         seed: of all of it.
@@ -84,6 +85,7 @@ def ragged(
         turn_rewards: whether turns before the last earn as well.
         fails: share of rollouts that fail, which a mask of nothing but 0 stands for. The first
             of each group does not.
+        most_tokens: of an action.
     """
     rng = random.Random(seed)
     lines: list[tuple[list[int], list[float]]] = []
@@ -92,7 +94,7 @@ def ragged(
         trees: list[Tree] = []
         for i in range(size):
             failed = i > 0 and rng.random() < fails
-            tree = _rollout(rng, reward, failed=failed, turn_rewards=turn_rewards)
+            tree = _rollout(rng, reward, most_tokens, failed=failed, turn_rewards=turn_rewards)
             trees.append(tree)
             lines.append(_line(rng, tree, failed=failed))
         groups.append(Group(f"task {g}", tuple(trees)))
@@ -112,11 +114,13 @@ def ragged(
     )
 
 
-def _rollout(rng: random.Random, reward: Reward, *, failed: bool, turn_rewards: bool) -> Tree:
+def _rollout(
+    rng: random.Random, reward: Reward, most_tokens: int, *, failed: bool, turn_rewards: bool
+) -> Tree:
     turns: list[Turn] = []
     length = rng.randint(1, 4)
     for i in range(length):
-        action = tuple(rng.randrange(9) for _ in range(rng.randint(1, 5)))
+        action = tuple(rng.randrange(9) for _ in range(rng.randint(1, most_tokens)))
         last = i == length - 1
         turns.append(
             Turn(

@@ -19,8 +19,8 @@ class ReturnToGo:
     Source:
         REINFORCE++, arXiv:2501.03262.
     Differs from the source:
-        No KL term is in the reward. verl's code forgets what is to come at every observation,
-        which leaves nothing for the turns before the last; here it is carried to the first.
+        No KL term is in the reward. What is to come is carried across observations to the first
+        turn, as verl 0.9.1 does.
     """
 
     def __call__(
