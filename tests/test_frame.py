@@ -154,6 +154,19 @@ def test_what_is_at_the_limit_is_allowed(tmp_path):
     assert list(violations(tmp_path)) == []
 
 
+def test_algorithms_are_short(tmp_path):
+    folder = tmp_path / "algorithms"
+    folder.mkdir()
+    for i, lines in enumerate((80, 40, 39)):
+        (folder / f"method_{i}.py").write_text("x = 1\n" * lines)
+    assert list(violations(tmp_path)) == []
+    (folder / "method_1.py").write_text("x = 1\n" * 41)
+    (found,) = violations(tmp_path)
+    assert "half of the algorithms have over 41 lines" in found
+    (folder / "method_1.py").write_text("x = 1\n" * 81)
+    assert "a module of 81 lines; at most 80" in next(violations(tmp_path))
+
+
 def test_the_script_fails_when_something_is_found(tmp_path):
     (tmp_path / "helpers.py").write_text("x = 1\n")
     found = python(str(LINT_LIMITS), str(tmp_path))

@@ -16,7 +16,7 @@ from retrograde.trainer.checkpoint import checkpoints
 
 METHODS = ("rtpo", "rtpo_plus")
 STEPS = 3
-LONG = ("--environment", "lake", "--prompts", "3", "--eval-episodes", "2", "--eval-every", "1")
+LONG = ("--environment", "lake", "--prompts", "6", "--eval-episodes", "2", "--eval-every", "1")
 OPTIONS = (*LONG, "--save-every", "1", "--algorithm.siblings", "3", "--algorithm.min-signal", "1")
 
 KILLED_WHILE_LEARNING = """

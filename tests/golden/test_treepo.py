@@ -175,14 +175,14 @@ def test_a_grown_task_grows_no_more():
 
 
 def test_the_papers_shape_and_loss():
-    algorithm = treepo()
+    algorithm = treepo(width=16, first_most=8)
     assert algorithm.grow == SegmentTree(16, 2, 2, 8)
     assert algorithm.grow.forks
     loss = algorithm.loss
     assert (loss.clip_low, loss.clip_high, loss.dual_clip) == (0.2, 0.28, 10.0)
     assert loss.mean is Mean.TOKEN
     assert algorithm.normalise == Whitened()
-    assert treepo(width=16) == algorithm
+    assert treepo(width=8, first_most=4) == treepo() != algorithm
 
 
 @pytest.mark.parametrize(

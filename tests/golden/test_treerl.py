@@ -97,8 +97,9 @@ def test_each_tree_is_forked_at_its_most_uncertain_turns():
 
 
 def test_the_papers_shape_has_30_leaves():
-    algorithm = treerl()
+    algorithm = treerl(chains=6)
     assert algorithm.grow == EntropyTree(6, 2, 1, 2, penalty=0.0, apart=True)
+    assert treerl(chains=2) == treerl()
     (forks,) = algorithm.grow([group(*(chain(3),) * 6)], 1)
     assert len(algorithm.grow([group()], 0)[0]) + sum(fork.answers for fork in forks) == 30
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from tests.rollouts.worlds import Watched, chat, graded, grower
 
 from retrograde.algorithms.algorithm import Algorithm
-from retrograde.backends.critic import SharedCritic, critic_of
+from retrograde.backends.critic import SharedCritic, TransformersCritic, critic_of
 from retrograde.backends.embedded import WarmStart, warm_started
 from retrograde.backends.learner import TransformersLearner
 from retrograde.backends.sampler import TransformersPolicy
@@ -128,6 +128,7 @@ class Ran:
     state: State
     policy: TransformersPolicy
     learner: TransformersLearner
+    critic: SharedCritic | TransformersCritic | None = None
 
     def groups(self, iteration: int = -1) -> list[Group]:
         return self.notes.grown[iteration]
@@ -176,4 +177,4 @@ async def ran(
     )
     await train(algorithm, Run(steps=steps, temperature=temperature), state, ports)
     await growing.forget()
-    return Ran(notes, calls, state, policy, learner)
+    return Ran(notes, calls, state, policy, learner, critic)

@@ -7,6 +7,7 @@ import pytest
 
 from retrograde.algorithms.ppo import ppo
 from retrograde.algorithms.turn_ppo import turn_ppo
+from retrograde.data.rows import View, row_of
 from retrograde.losses.policy import Level
 from retrograde.trainer.evidence import gathered
 from retrograde.trainer.ports import Ports
@@ -75,21 +76,41 @@ async def test_a_policy_with_a_critic_of_its_own_learns_as_if_the_critic_learned
     assert all(mine[name].equal(theirs[name]) for name in mine)
 
 
-async def test_an_algorithm_with_a_critic_needs_one():
-    run = await ran(ppo(**QUICK), steps=1)
-
+def ports_of(run, critic):
     async def never():
         return {}
 
-    ports = Ports(
+    return Ports(
         tasks=lambda _step, _page: [],
         actors=None,
         learner=run.learner,
         journal=Notes(),
         evaluate=never,
         checkpoint=lambda _state: None,
+        critic=critic,
     )
+
+
+@pytest.mark.parametrize("method", [ppo, turn_ppo])
+async def test_evidence_is_what_the_critic_says_of_each_turn(method):
+    algorithm = method(**QUICK)
+    run = await ran(algorithm, steps=1)
+    found = gathered(algorithm, run.groups(), ports_of(run, run.critic), 0.0)
+    seen = set()
+    for known, group in zip(found, run.groups(), strict=True):
+        for (t, turn), said in known.values.items():
+            row = row_of(group.trees[t], turn, 0.0, View.EXACT, (0, 0, t, turn))
+            (alone,) = run.critic.values([row], algorithm.critic)
+            assert said == pytest.approx(alone, abs=1e-6)
+            seen.add(tuple(round(v, 5) for v in said))
+        assert len(known.values) == sum(len(tree.turns) for tree in group.trees)
+    assert len(seen) > 3  # it says different things
+
+
+async def test_an_algorithm_with_a_critic_needs_one():
     algorithm = ppo(**QUICK)
+    run = await ran(algorithm, steps=1)
+    ports = ports_of(run, None)
     with pytest.raises(ValueError, match=r"Ports\.critic is None"):
         gathered(algorithm, run.groups(), ports, 0.0)
     plain = replace(algorithm, critic=None)

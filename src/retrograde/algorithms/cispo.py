@@ -2,8 +2,8 @@
 
 Source: MiniMax-M1 2025, arXiv:2506.13585, equations 4 and 5.
 Differs from the source:
-    The upper bound, which the paper does not state, is 1 + 4 (ours), the 5 of TRL's documentation.
-    `bound="absolute"` reads `clip_high` as TRL does; `clip_low=.2, clip_high=.2` is verl.
+    The paper does not state the upper bound; 1 + 4 is the 5 of TRL's documentation, which is
+    `bound="absolute", clip_high=5`. `clip_low=.2, clip_high=.2` is verl.
 """
 
 from typing import Literal, Unpack

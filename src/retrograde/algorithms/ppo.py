@@ -17,7 +17,7 @@ def ppo(
     *,
     rollouts: int = 8,
     critic: Literal["own", "shared"] = "own",
-    critic_speed: float = 2.0,
+    critic_speed: float = 10.0,
     value_coefficient: float = 0.5,
     value_clip: float | None = 0.5,
     gamma: float = 1.0,
@@ -32,7 +32,7 @@ def ppo(
     Args:
         rollouts: rollouts of each task.
         critic: a copy of the initial transformer with a head, or a head on the policy's own.
-        critic_speed: learning rate of an own critic, as a multiple of the policy's (ours).
+        critic_speed: learning rate of an own critic, as a multiple of the policy's (verl's 10).
         value_coefficient: weight of a shared critic's loss (c_1; ours).
         value_clip: how far values move in one update (cliprange_value); None for any way.
         gamma: discount of a token.

@@ -2,8 +2,7 @@
 
 Source: Ahmadian et al. 2024, arXiv:2402.14740, section 3.
 Differs from the source:
-    The penalty is a loss (k3), not a part of the reward. With `clip` it is verl's: a clipped
-    token ratio and a mean over tokens, so that several steps can be taken.
+    The penalty is a loss (k3), not a part of the reward. `clip` is verl's: a mean over tokens.
 """
 
 from typing import Unpack

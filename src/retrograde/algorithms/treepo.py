@@ -17,10 +17,10 @@ from retrograde.rollouts.segment_tree import SegmentTree
 
 def treepo(
     *,
-    width: int = 16,
+    width: int = 8,
     branching: int = 2,
     first_least: int = 2,
-    first_most: int = 8,
+    first_most: int = 4,
     weighting: Literal["average", "size"] = "average",
     clip_low: float = 0.2,
     clip_high: float = 0.28,
@@ -30,10 +30,10 @@ def treepo(
     """Tree-based Policy Optimization.
 
     Args:
-        width: rollouts of each task.
+        width: rollouts of each task (ours; the paper's 16).
         branching: how often a rollout under way is continued while there are fewer.
         first_least: fewest first turns of a task; chance says how many.
-        first_most: most first turns of a task.
+        first_most: most first turns of a task (ours; the paper's 8).
         weighting: of the pasts a rollout shares: all alike, or by how many share them.
         clip_low: bound of the token ratio below.
         clip_high: bound of the token ratio above.

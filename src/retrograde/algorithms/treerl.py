@@ -16,7 +16,7 @@ from retrograde.rollouts.entropy_tree import EntropyTree
 
 def treerl(
     *,
-    chains: int = 6,
+    chains: int = 2,
     branches: int = 2,
     expansions: int = 1,
     answers: int = 2,
@@ -29,7 +29,7 @@ def treerl(
     """REINFORCE on entropy-guided trees.
 
     Args:
-        chains: first rollouts of each task, M, a tree each.
+        chains: first rollouts of each task, M, a tree each (ours; the paper's 6).
         branches: turns of each tree answered anew in an expansion, N.
         expansions: how often, L.
         answers: fresh answers for each turn chosen, T.
