@@ -187,6 +187,15 @@ def test_advantages_are_weighted_by_standardised_entropy():
     assert [r.advantage for r in rows] == [pytest.approx((1.6, 2.0)), pytest.approx((-1.2,))]
 
 
+def test_the_unit_of_entropy_does_not_matter():
+    # Three times the entropies have three times the standard deviation: the same advantages.
+    few = EntropyWeighted(0.2)([row(2.0, (0.0, 3.0)), row(-1.0, (6.0,))])
+    assert [r.advantage for r in few] == [pytest.approx((1.6, 2.0)), pytest.approx((-1.2,))]
+    # Two tokens: 0 and 6 stand at -+ 1 / sqrt 2.
+    (two,) = EntropyWeighted(1.0)([row(1.0, (0.0, 6.0))])
+    assert two.advantage == pytest.approx((1 - 0.5**0.5, 1 + 0.5**0.5))
+
+
 def test_equal_entropies_change_nothing():
     rows = [row(2.0, (0.1 + 0.2, 0.3)), row(-1.0, (0.3,))]
     assert EntropyWeighted()(rows) == rows

@@ -123,3 +123,16 @@ def test_within_the_bounds_all_have_the_slope_of_the_ratio(ratio, advantage, low
         lambda r, logp: clipped_weight(r, logp, advantage_T, low, high),
     ):
         torch.testing.assert_close(slope_of(surrogate, ratio_T), -advantage_T * ratio_T)
+
+
+def test_a_ratio_on_the_bound_or_an_advantage_of_nothing_is_not_clipped():
+    # 1.5 and .5 are exact in binary, and so are the bounds.
+    ratio_T = torch.tensor([1.5, 0.5, 2.0, 0.25])
+    advantage_T = torch.tensor([1.0, -1.0, 0.0, 0.0])
+    assert not is_clipped(ratio_T, advantage_T, 0.5, 0.5).any()
+    assert is_clipped(ratio_T, torch.tensor([1.0, -1.0, 1.0, -1.0]), 0.5, 0.5).tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]

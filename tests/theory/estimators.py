@@ -11,7 +11,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 import torch
@@ -43,9 +43,9 @@ from .mdp import (
 )
 from .nursery import Nursery, Teller
 
-MOST_OUTCOMES = 70_000
+MOST_OUTCOMES = 110_000
 """Up to so many, outcomes are enumerated; beyond, they are drawn."""
-RUNS = 30_000
+RUNS = 20_000
 """Iterations that are drawn where there are too many to enumerate."""
 SEEDS = 16
 """Plans that draw lots are given one of so many seeds."""
@@ -238,8 +238,8 @@ def estimated(trial: Trial, *, most: int = MOST_OUTCOMES, runs: int = RUNS) -> E
     outcomes: Iterator[tuple[float, Batches]]
     if isinstance(grow, Chains) and trial.prompts == 1 and not trial.algorithm.update.replay:
         outcomes = trial.groups_of_chains(grow.rollouts)
-    elif estimated_outcomes(trial.iteration) <= most:
-        outcomes = every_outcome(trial.iteration)
+    elif (every := few_outcomes(trial, most)) is not None:
+        outcomes = iter(every)
     else:
         drawn = runs
         tally: Counter[int] = Counter()
@@ -261,6 +261,14 @@ def estimated(trial: Trial, *, most: int = MOST_OUTCOMES, runs: int = RUNS) -> E
     variance = chance_U @ (gradient_UD - mean_D).square().sum(-1)
     cost = float(chance_U @ torch.tensor(turns, dtype=torch.float64))
     return Estimate(mean_D, trial.setting.exact_gradient, float(variance), cost, drawn)
+
+
+def few_outcomes(trial: Trial, most: int) -> list[tuple[float, Batches]] | None:
+    """Every outcome of an iteration, unless there are too many."""
+    if estimated_outcomes(trial.iteration) > most:
+        return None
+    found = list(islice(every_outcome(trial.iteration), 2 * most + 1))
+    return found if len(found) <= 2 * most else None
 
 
 class Gradients:
@@ -347,6 +355,7 @@ SMALL: Mapping[str, Any] = {
 }  # fmt: skip
 """Options that are made small where a method has them, so that its outcomes can be counted."""
 OWN: Mapping[str, Mapping[str, Any]] = {
+    "dapo": {"max_batches": 2},
     "leap": {"least_failing": 1, "most_failing": 4},
     "patr": {"branches": 3, "every": 1, "expand": 1},
     "treerl": {"answers": 1},
@@ -365,14 +374,18 @@ def small(name: str, **options: Any) -> Algorithm:
 
 
 def settings() -> tuple[Setting, ...]:
-    """The worlds of the page. Their seeds are ones whose gradient is spread over all turns."""
-    steady = _opened(random_world(105, (3, 2, 2), noisy=False, bonus=True))
-    stopping = _opened(random_world(248, (3, 2, 2), noisy=False, stops=True, bonus=True))
-    wordy = _opened(random_world(4, (2, 2, 3), noisy=False, bonus=True))
+    """The worlds of the page.
+
+    Their seeds are ones for which each turn has a share in the gradient and what is done leads
+    to different states.
+    """
+    steady = random_world(242, (3, 2, 2), noisy=False, bonus=True)
+    stopping = random_world(927, (3, 2, 2), stops=True, bonus=True)
+    wordy = random_world(542, (2, 2, 3), noisy=False, bonus=True)
     return (
-        setting("steady", steady),
-        setting("stopping", stopping),
-        setting("wordy", wordy, ((0,), (1, 0), (1, 1))),
+        setting("steady", _opened(steady)),
+        setting("stopping", _settled(_opened(stopping))),
+        setting("wordy", _opened(wordy), ((0,), (1, 0), (1, 1))),
     )
 
 
@@ -381,3 +394,10 @@ def _opened(world: World) -> World:
     start_S = torch.zeros_like(world.start_S)
     start_S[0] = 1.0
     return replace(world, start_S=start_S)
+
+
+def _settled(world: World) -> World:
+    """Whether a rollout that ends has won is left to nobody; where it goes on to, to chance."""
+    chance_KSAO = world.chance_KSAO.clone()
+    chance_KSAO[..., -2:] = chance_KSAO[..., -2:].round()
+    return replace(world, chance_KSAO=chance_KSAO)
