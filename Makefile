@@ -5,6 +5,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+MUTANTS ?= $(or $(TMPDIR),/tmp)/retrograde-mutants
 
 python := .venv/bin/python
 pip := $(python) -m pip --disable-pip-version-check install -qq
@@ -39,6 +40,13 @@ test: lint ## check style, types, floors and limits, then run the tests
 test-slow: setup-oracle ## run the tests that take long, fetch a pretrained model or compare with verl
 	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
+.PHONY: mutants
+mutants: setup-mutants ## plant faults in a copy, count how many the tests find; takes an hour
+	rm -rf $(MUTANTS) && mkdir -p $(MUTANTS)
+	cp -R src tests docs scripts pyproject.toml *.md $(MUTANTS)
+	cd $(MUTANTS) && RETROGRADE_EXAMPLES=10 $(CURDIR)/.venv/bin/mutmut run --max-children 1
+	$(python) scripts/quality_page.py $(MUTANTS)
+
 .PHONY: lint
 lint: setup-dev ## check style, types, floors and limits
 	.venv/bin/ruff check --quiet
@@ -62,6 +70,10 @@ setup-dev: setup
 .PHONY: setup-oracle
 setup-oracle: setup-dev ## add verl, for the tests that compare with it; nothing else changes
 	$(call needs,oracle,requirements/oracle.txt,$(pip) --no-deps -r requirements/oracle.txt)
+
+.PHONY: setup-mutants
+setup-mutants: setup-dev
+	$(call needs,mutants,requirements/mutants.txt,$(pip) -r requirements/mutants.txt)
 
 .PHONY: .venv-works
 .venv-works:

@@ -23,7 +23,7 @@ settings.register_profile(
     "same_every_time",
     derandomize=True,
     deadline=None,
-    max_examples=50,
+    max_examples=int(os.environ.get("RETROGRADE_EXAMPLES", "50")),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("same_every_time")
