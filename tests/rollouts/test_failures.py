@@ -189,3 +189,24 @@ async def test_an_episode_that_cannot_be_closed_is_reported_and_nothing_else(cap
     _, counts = await planted(world)
     assert counts["close_failed/StuckError"] == 6
     assert "could not be closed" in caplog.text
+
+
+async def test_an_evaluation_can_play_other_held_out_tasks():
+    played = {0: [], 5: []}
+    for first, tasks in played.items():
+
+        class Noted(Hop):
+            async def open(self, task, seed, tasks=tasks):
+                tasks.append(task)
+                return await super().open(task, seed)
+
+        await evaluate(
+            Noted(),
+            Renderer(chat(), "window"),
+            ScriptedPolicy(lambda _context, _seed: ids("answer Ada")),
+            episodes=2,
+            max_new_tokens=8,
+            first=first,
+        )
+    assert set(played[0]) == {"test-0", "test-1"}
+    assert set(played[5]) == {"test-5", "test-6"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn
 from retrograde.trainer.run import EVALUATIONS, Run, State
 
 
@@ -88,3 +89,15 @@ def test_evaluations_can_be_asked_for():
 
     assert due(every_two) == [2, 4, 5]
     assert due(ends_only) == [5]
+
+
+def test_turns_left_under_a_budget_of_tokens_are_reckoned_from_those_so_far():
+    # 1,000 tokens, of which 400 went into 100 turns: 600 left are 150 turns, less 2 grown now.
+    turn = Turn(ROOT_PARENT, 0, (1,), (1,), (2,), (-0.5,), 0, 0, 0.0, End.FINISHED)
+    grown = [Group("a", (Tree((turn,)), Tree((turn,))))]
+    run, state = Run(max_tokens=1000), State(step=1, env_steps=100, tokens=400)
+    assert run.turns_left(state, grown) == 148
+    assert run.turns_left(State(), grown) is None  # nobody knows yet how long a turn is
+    assert Run(max_tokens=1000, max_env_steps=120).turns_left(state, grown) == 18
+    assert Run(max_tokens=300).turns_left(state, grown) == 0
+    assert Run(max_seconds=5.0).turns_left(state, grown) is None

@@ -2,7 +2,8 @@
 
 Source: Yu et al. 2025, arXiv:2503.14476, equations 8 to 13.
 Differs from the source:
-    Groups are 8 rollouts; the paper takes 16. See `Resample` for how it differs from verl.
+    Groups are 8 rollouts; the paper takes 16. The penalty for length is the paper's: short answers
+    never meet it. All informative groups train; verl cuts them to its batch size (`Resample`).
 """
 
 from typing import Unpack

@@ -23,7 +23,8 @@ def obstacles(algorithm: Algorithm, environment: Environment) -> list[str]:
     if algorithm.grow.forks and environment.forking is Forking.NONE:
         found.append(
             "it continues rollouts twice from one point, and the environment declares neither "
-            "fork nor replay (Environment.forking)"
+            "fork nor replay; one that does sets Environment.forking to Forking.FORK and has "
+            "Episode.fork, or, if nothing in it is chance, to Forking.REPLAY"
         )
     found += [
         f"it needs {REMEDIES[offer]}, and the environment does not offer that (its offers: "

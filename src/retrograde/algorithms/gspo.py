@@ -1,6 +1,6 @@
 """GSPO: one importance ratio for a rollout, the geometric mean of its tokens' ratios.
 
-Source: Zheng et al. 2025, arXiv:2507.18071, equations 5 to 7, in the token form (GSPO-token).
+Source: Zheng et al. 2025, arXiv:2507.18071, section 4, in the token form (GSPO-token).
 Differs from the source:
     The ratio is over the action tokens of all turns of a rollout, each under its exact context.
 """

@@ -2,7 +2,8 @@
 
 Source: Schulman et al. 2017, arXiv:1707.06347, equations 7, 9 and 11; as verl has it.
 Differs from the source:
-    No entropy bonus. Rollouts of several turns: advantages pass observations unchanged.
+    No entropy bonus; no dual clip by default, where verl has 3. Advantages pass observations
+    of a rollout of several turns unchanged.
 """
 
 from typing import Literal, Unpack

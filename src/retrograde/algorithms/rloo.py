@@ -26,7 +26,7 @@ def rloo(
         rollouts: rollouts of each task (k in the source), at least 2.
         clip: bound of the token ratio on either side; None for log pi without a ratio.
         kl: coefficient of the k3 penalty against the initial policy.
-        minibatches: optimizer steps in a pass; without `clip` all but the first are uncorrected.
+        minibatches: optimizer steps in a pass; without `clip` further steps are uncorrected.
     """
     plain = PolicyLoss(surrogate=Surrogate.UNWEIGHTED, mean=Mean.ROLLOUT_SUM, kl=kl)
     loss = plain if clip is None else PolicyLoss(clip, clip, mean=Mean.TOKEN, kl=kl)

@@ -80,11 +80,18 @@ def model_directory(
         progress: told how far long work is.
 
     Raises:
-        ValueError: there is no such model.
+        ValueError: there is no such model, or no teacher to warm-start it.
     """
     if name == "embedded":
         torch.set_num_threads(EMBEDDED.threads or torch.get_num_threads())
-        return str(embedded_directory(environment, progress)), EMBEDDED
+        try:
+            return str(embedded_directory(environment, progress)), EMBEDDED
+        except LookupError as cause:
+            raise ValueError(
+                f"--model embedded: it is warm-started on demonstrations, and the environment "
+                f"{environment.name} has no teacher ({cause}): give a --model that needs none, or "
+                f"let Episode.demonstrate say what a teacher would"
+            ) from cause
     if name == "smollm2-135m":
         return str(smollm2_directory(progress)), PRETRAINED
     path = Path(name)

@@ -41,8 +41,8 @@ the same for every method:
 
 learning rates:
   --tune lr=1e-4,3e-4,1e-3 tries these for every method, on seeds (1000, 1001, ...) that are not
-  those of the comparison, and takes for each the one with the highest final success. What that
-  cost is reported beside the result.
+  those of the comparison and on held-out tasks of their own, and takes for each the one with the
+  highest final success; among equals the smallest. What that cost is reported beside the result.
 
 what DIR holds:
   compare.json   settings, machine, every run with its curve, means, intervals, differences
@@ -59,6 +59,10 @@ examples:
       --budget 40000 --budget-kind turns --tune lr=3e-4,1e-3 --jobs 2 --out runs/lake
   retrograde compare --resume --out runs/c
 """
+
+
+TUNING_TASKS = 1_000_000
+"""Learning rates are chosen on held-out tasks from this number on, which no comparison plays."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ class Contest:
             *(*spec.words(rate), *self.shared, "--seed", str(seed)),
             *(f"--{BUDGETS[self.kind].replace('_', '-')}", str(budget)),
             *("--out", str(folder), "--quiet"),
+            *(("--eval-first", str(TUNING_TASKS)) if tuning else ()),
         ]
         return Job(
             spec.label, seed, self.kind, budget, folder, tuple(words), rate if tuning else None

@@ -63,9 +63,11 @@ def _detailed(what: str, found: dict[str, str]) -> dict[str, Any]:
     return {
         name: {
             "about": about,
-            "options": {o.replace("_", "-"): d for o, d in options_of(ALGORITHMS[name]).items()},
+            "needs": [*(["forks"] if method().grow.forks else []), *method().needs],
+            "options": {o.replace("_", "-"): d for o, d in options_of(method).items()},
         }
         for name, about in found.items()
+        for method in [ALGORITHMS[name]]
     }
 
 

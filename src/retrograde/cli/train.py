@@ -276,6 +276,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
             parts.renderer,
             parts.policy,
             episodes=run.eval_episodes or 1,
+            first=run.eval_first,
             max_new_tokens=parts.max_new_tokens,
             turn_seconds=run.turn_seconds,
         )

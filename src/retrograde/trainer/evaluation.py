@@ -22,15 +22,16 @@ async def evaluate(
     *,
     episodes: int,
     max_new_tokens: int,
+    first: int = 0,
     turn_seconds: float = 60.0,
 ) -> dict[str, float]:
-    """Play the first held-out tasks once at temperature 1 and once greedily.
+    """Play held-out tasks, from number `first` on, once at temperature 1 and once greedily.
 
     Returns:
         `eval/success` and `eval/success_greedy`, shares in [0, 1] of the rollouts that did not
         fail; `eval/turns`, mean turns of a rollout at temperature 1; `eval/failed`, a number.
     """
-    tasks = [environment.task("test", i) for i in range(episodes)]
+    tasks = [environment.task("test", first + i) for i in range(episodes)]
     metrics: dict[str, float] = {"eval/failed": 0.0, "eval/episodes": float(episodes)}
     for name, temperature in (("eval/success", 1.0), ("eval/success_greedy", 0.0)):
         sampling = Sampling(temperature, max_new_tokens)

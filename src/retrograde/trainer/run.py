@@ -35,6 +35,8 @@ class Run:
     """AdamW's."""
     eval_every: int | None = None
     """Iterations between evaluations; None for about six in a run. 0 for start and end only."""
+    eval_first: int = 0
+    """Number of the first held-out task that is played."""
     eval_episodes: int | None = None
     """Held-out tasks an evaluation; None takes what the model recommends."""
     save_every: int = 5
@@ -50,7 +52,13 @@ class Run:
 
     def __post_init__(self) -> None:
         least = {"steps": 0, "max_env_steps": 1, "max_tokens": 1, "prompts": 1, "eval_every": 0}
-        least |= {"save_every": 1, "eval_episodes": 1, "keep_checkpoints": 1, "keep_rollouts": -1}
+        least |= {
+            "save_every": 1,
+            "eval_episodes": 1,
+            "eval_first": 0,
+            "keep_checkpoints": 1,
+            "keep_rollouts": -1,
+        }
         least |= {"max_tokens_per_microbatch": 1}
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for name, lowest in least.items():
@@ -67,11 +75,19 @@ class Run:
         return any(used >= budget for used, budget in self._budgets(state))
 
     def turns_left(self, state: "State", groups: Sequence[Group]) -> int | None:
-        """Turns that may still be generated, those of the iteration under way counted."""
-        if self.max_env_steps is None:
-            return None
+        """Turns that may still be generated, those of the iteration under way counted.
+
+        A budget of tokens is turned into turns at the length of those so far; the first
+        iteration does not know it yet.
+        """
         grown = sum(len(tree.turns) for group in groups for tree in group.trees)
-        return max(0, self.max_env_steps - state.env_steps - grown)
+        left: list[int] = []
+        if self.max_env_steps is not None:
+            left.append(self.max_env_steps - state.env_steps - grown)
+        if self.max_tokens is not None and state.tokens:
+            tokens_left = self.max_tokens - state.tokens
+            left.append(int(tokens_left * state.env_steps / state.tokens) - grown)
+        return max(0, min(left)) if left else None
 
     def is_evaluation_due(self, state: "State", share_before: float) -> bool:
         """Whether held-out tasks are played now.
