@@ -9,6 +9,7 @@ stated. How they are computed is in `tests/theory/estimators.py`.
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,17 +20,25 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 estimators = importlib.import_module("tests.theory.estimators")
+outcome = importlib.import_module("retrograde.credit.outcome")
+policy = importlib.import_module("retrograde.losses.policy")
 registry = importlib.import_module("retrograde.algorithms.registry")
 
 TEMPLATE = ROOT / "scripts" / "estimators.md.template"
 SMALLEST = 5e-5
+ALONE, TASKS = "plan alone", "tasks"
+"""Changes that are no option of a method: only its plan, with return - mean summed over tokens;
+and how many tasks an update has, of one and the same kind."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "grpo": ({"scale": False}, {"scale": False, "mean": "rollout"}),
+    "arpo": ({ALONE: True},),
+    "grpo": ({"scale": False}, {"scale": False, "mean": "rollout"}, {"rollouts": 8}),
+    "tree_grpo": ({ALONE: True},),
+    "treepo": ({ALONE: True},),
     "rtpo": ({"mean": "sum"},),
-    "reinforce_pp": ({"baseline": "group"},),
+    "reinforce_pp": ({"baseline": "group"}, {TASKS: 4}),
     "gigpo": ({"norm": "mean", "gamma": 1.0},),
     "memopilot": ({"delay": 0},),
-    "at2po": ({"once": True}, {"credit": "outcome"}),
+    "at2po": ({"once": True}, {"credit": "outcome"}, {ALONE: True}),
     "planpo": ({"group": "flat"},),
 }
 """Options that show where a bias comes from."""
@@ -52,7 +61,10 @@ def variants() -> Iterator[Variant]:
 def label(variant: Variant) -> str:
     """What a row is called."""
     name, options, blind = variant
-    changed = [f"{key}={value}" for key, value in options.items()]
+    changed = [
+        key if value is True and key == ALONE else f"{key}={value}"
+        for key, value in options.items()
+    ]
     critic = getattr(estimators.small(name), "critic", None) is not None
     said = [] if not critic else ["V = 0"] if blind else ["V exact"]
     notes = ", ".join([*changed, *said])
@@ -62,7 +74,11 @@ def label(variant: Variant) -> str:
 def trial(variant: Variant, setting: Any) -> Any:
     """A row's method in a world."""
     name, options, blind = variant
-    return estimators.Trial(estimators.small(name, **options), setting, blind=blind)
+    method = estimators.small(name, **{k: v for k, v in options.items() if k not in (ALONE, TASKS)})
+    if ALONE in options:
+        loss = policy.PolicyLoss(mean=policy.Mean.ROLLOUT_SUM)
+        method = replace(method, credit=outcome.Outcome("mean"), normalise=None, loss=loss)
+    return estimators.Trial(method, setting, blind=blind, prompts=options.get(TASKS, 1))
 
 
 def number(value: float, digits: int = 4) -> str:
