@@ -1,1 +1,1 @@
-"""A package, so that no other that is called `tests` is found in its place; verl's wheel has one."""
+"""A package, so that none other called `tests` is found in its place; the one in verl, for one."""

@@ -226,7 +226,7 @@ def test_a_finished_run_can_be_made_longer_and_nothing_else(finished, retrograde
     ("words", "saying"),
     [
         ("", "usage: retrograde COMMAND"),
-        ("trian", "no command 'trian'; known: train, evaluate, list"),
+        ("trian", "no command 'trian'; known: train, evaluate"),
         ("evaluate", "checkpoint"),
         ("evaluate embedded", "--environment"),
         ("evaluate embeded --environment hop", "did you mean embedded"),

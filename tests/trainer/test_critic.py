@@ -101,7 +101,7 @@ async def test_evidence_is_what_the_critic_says_of_each_turn(method):
         for (t, turn), said in known.values.items():
             row = row_of(group.trees[t], turn, 0.0, View.EXACT, (0, 0, t, turn))
             (alone,) = run.critic.values([row], algorithm.critic)
-            assert said == pytest.approx(alone, abs=1e-6)
+            assert said == pytest.approx(alone, rel=1e-5, abs=1e-6)  # float32, other padding
             seen.add(tuple(round(v, 5) for v in said))
         assert len(known.values) == sum(len(tree.turns) for tree in group.trees)
     assert len(seen) > 3  # it says different things
