@@ -1,4 +1,4 @@
-"""Precision and refusals of a critic's credit; numbers by hand are in `tests/golden/test_ppo.py`."""
+"""Precision and refusals of a critic's credit; numbers by hand are in `golden/test_ppo.py`."""
 
 from dataclasses import replace
 
