@@ -9,6 +9,7 @@ stated. How they are computed is in `tests/theory/estimators.py`.
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,20 +20,64 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 estimators = importlib.import_module("tests.theory.estimators")
+outcome = importlib.import_module("retrograde.credit.outcome")
+policy = importlib.import_module("retrograde.losses.policy")
 registry = importlib.import_module("retrograde.algorithms.registry")
 
 TEMPLATE = ROOT / "scripts" / "estimators.md.template"
 SMALLEST = 5e-5
+ALONE, TASKS, INDEX = "plan alone", "tasks", "within an index"
+"""Changes that are no option of a method: only its plan, with return - mean summed over tokens;
+how many tasks an update has, of one and the same kind; and turns compared with those of their
+index, by what is still to come or by rewards that are then added up."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "grpo": ({"scale": False}, {"scale": False, "mean": "rollout"}),
+    "arpo": ({ALONE: True},),
+    "grpo": ({"scale": False}, {"scale": False, "mean": "rollout"}, {"rollouts": 8}),
+    "tree_grpo": ({ALONE: True},),
+    "treepo": ({ALONE: True},),
     "rtpo": ({"mean": "sum"},),
-    "reinforce_pp": ({"baseline": "group"},),
+    "reinforce": ({INDEX: "return"}, {INDEX: "rewards"}),
+    "reinforce_pp": ({"baseline": "group"}, {TASKS: 4}),
     "gigpo": ({"norm": "mean", "gamma": 1.0},),
     "memopilot": ({"delay": 0},),
-    "at2po": ({"once": True}, {"credit": "outcome"}),
+    "at2po": ({"once": True}, {"credit": "outcome"}, {ALONE: True}),
     "planpo": ({"group": "flat"},),
 }
 """Options that show where a bias comes from."""
+
+WHY: Mapping[str, str] = {
+    "a2tgpo": "deviation, length; objective: the right answer's probability is a reward as well",
+    "aepo": "deviation, length, plan; tokens weighed by entropy",
+    "arpo": "deviation, length, plan",
+    "at2po": "deviation, length, plan; a turn's value weighs its children by entropy",
+    "atpo": "deviation, length",
+    "cispo": "deviation, length",
+    "dapo": "deviation, length; leaving out groups that are all equal only changes the scale",
+    "dr_grpo": "none: the two causes it was made without",
+    "gigpo": "deviation, length, discount; an anchor may hold a later turn of the same rollout",
+    "grpo": "deviation, length; without either it is exact",
+    "grpo_flat": "deviation, length; flat histories hide nothing here, see N1 of the theory",
+    "gspo": "deviation, length",
+    "leap": "objective: a success in fewer tries; deviation, length",
+    "memopilot": "objective: the next turn's reward, and no more; deviation, length",
+    "patr": "deviation, length, plan",
+    "planpo": "objective: successes, in few turns; deviation, length",
+    "ppo": "whitening, which is deviation over an update, length",
+    "random_tree": "deviation, length, plan",
+    "reinforce": "none",
+    "reinforce_pp": "whitening, which is deviation over an update, length; both fade in large ones",
+    "rloo": "none",
+    "rtpo": "length of an action; with `mean=sum` none",
+    "rtpo_plus": "length; a mean over the rows of several phases, whose numbers vary",
+    "seeupo": "deviation; a mean over the rollouts that have the turn",
+    "stepo": "deviation, length",
+    "tcpo": "objective: scores after turns; deviation, length",
+    "tree_grpo": "deviation within a tree, length, plan",
+    "treepo": "deviation over an update, length, plan",
+    "treerl": "length, plan; values divided by the square root of their leaves",
+    "turn_ppo": "whitening, which is deviation over an update, length, discount",
+}
+"""Where the bias comes from; the page says what the words mean."""
 
 Variant = tuple[str, Mapping[str, Any], bool]
 """A method, its options, and whether its critic says 0 everywhere."""
@@ -52,7 +97,10 @@ def variants() -> Iterator[Variant]:
 def label(variant: Variant) -> str:
     """What a row is called."""
     name, options, blind = variant
-    changed = [f"{key}={value}" for key, value in options.items()]
+    changed = [
+        key if value is True and key == ALONE else f"{key}={value}"
+        for key, value in options.items()
+    ]
     critic = getattr(estimators.small(name), "critic", None) is not None
     said = [] if not critic else ["V = 0"] if blind else ["V exact"]
     notes = ", ".join([*changed, *said])
@@ -62,7 +110,15 @@ def label(variant: Variant) -> str:
 def trial(variant: Variant, setting: Any) -> Any:
     """A row's method in a world."""
     name, options, blind = variant
-    return estimators.Trial(estimators.small(name, **options), setting, blind=blind)
+    method = estimators.small(
+        name, **{k: v for k, v in options.items() if k not in (ALONE, TASKS, INDEX)}
+    )
+    if ALONE in options:
+        loss = policy.PolicyLoss(mean=policy.Mean.ROLLOUT_SUM)
+        method = replace(method, credit=outcome.Outcome("mean"), normalise=None, loss=loss)
+    if INDEX in options:
+        method = replace(method, credit=estimators.AtIndex(options[INDEX]))
+    return estimators.Trial(method, setting, blind=blind, prompts=options.get(TASKS, 1))
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -105,10 +161,13 @@ def table(setting: Any, biases: dict[tuple[str, str], str]) -> str:
 
 def summary(biases: Mapping[tuple[str, str], str], names: Sequence[str]) -> str:
     """The biases of all worlds side by side."""
-    head = ("method", *names)
+    head = ("method", *names, "causes")
     rows = dict.fromkeys(own for own, _ in biases)
     lines = [line(*head), line(*["---"] * len(head))]
-    lines += [line(own, *(biases[own, name] for name in names)) for own in rows]
+    for own in rows:
+        why = WHY.get(own.split(",")[0].strip("`"), "not explained yet")
+        said = "" if ", " in own and not own.endswith("V exact") else why
+        lines.append(line(own, *(biases[own, name] for name in names), said))
     return "\n".join(lines)
 
 

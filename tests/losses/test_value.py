@@ -45,6 +45,20 @@ def test_values_of_another_level_are_refused():
         ValueLoss()(NOW, [replace(LONG, values=()), SHORT], 3)
 
 
+def test_without_a_bound_nothing_is_clipped():
+    # Half of 1, 3.0625 and 4, over 3.
+    value, seen = ValueLoss(clip=None)(NOW, [LONG, SHORT], 3)
+    assert float(value) == pytest.approx(8.0625 / 6)
+    assert seen["value/clip_ratio"] == 0
+
+
+def test_figures_tell_large_targets_apart():
+    # In float32 both targets would be 2^25, and there would be nothing to explain.
+    large = 2.0**25
+    rows = [replace(SHORT, target=(large,)), replace(SHORT, target=(large + 1,), values=(1.0,))]
+    assert ValueLoss().figures(rows) == {"value/explained_variance": 1.0}
+
+
 def test_figures_are_of_the_recorded_values():
     # Targets 2, 2, -1 and values 0: a constant explains nothing.
     assert ValueLoss().figures([LONG, SHORT]) == {"value/explained_variance": pytest.approx(0)}

@@ -12,7 +12,8 @@ from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +22,8 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.options import options_of
 from retrograde.algorithms.registry import ALGORITHMS
 from retrograde.data.batch import ActionTokens
-from retrograde.data.evidence import Evidence
-from retrograde.data.rows import Row, rows_of
+from retrograde.data.evidence import NO_EVIDENCE, Evidence
+from retrograde.data.rows import Judgement, Row, rows_of
 from retrograde.data.tree import Group
 from retrograde.losses.policy import Level
 from retrograde.rollouts.plans import Chains, longest_trunk
@@ -361,6 +362,32 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "treerl": {"answers": 1},
 }
 """What else has to be smaller than a method's defaults, by method."""
+
+
+@dataclass(frozen=True)
+class AtIndex:
+    """A control: what turns of the same index are worth, less its mean over the rollouts there.
+
+    With "return" it is what a rollout earns from a turn on. With "rewards" each turn's reward
+    stands among its index's, and what stands from a turn on is added up: a rollout that goes on
+    has more terms.
+    """
+
+    what: Literal["return", "rewards"] = "return"
+
+    def __call__(
+        self, group: Group, grown_in: int, evidence: Evidence = NO_EVIDENCE
+    ) -> list[Judgement]:
+        """One judgement for each tree, which does not branch."""
+        del grown_in, evidence
+        earned = [[turn.reward for turn in tree.turns] for tree in group.trees]
+        ahead = [[sum(rewards[k:]) for k in range(len(rewards))] for rewards in earned]
+        told = ahead if self.what == "return" else earned
+        level = [fmean(own[k] for own in told if k < len(own)) for k in range(max(map(len, told)))]
+        above = [[value - level[k] for k, value in enumerate(own)] for own in told]
+        if self.what == "rewards":
+            above = [[sum(own[k:]) for k in range(len(own))] for own in above]
+        return [Judgement(tuple(own), (True,) * len(own)) for own in above]
 
 
 def small(name: str, **options: Any) -> Algorithm:
