@@ -170,7 +170,7 @@ def contest_from(arguments: Sequence[str]) -> Contest:
         SystemExit: an option is unknown or of the wrong type; the reason has been printed.
     """
     asked, rest = _parser().parse_known_args(list(arguments))
-    for name in ("algorithms", "environment", "seeds", "budget", "out"):
+    for name in ("algorithms", "seeds", "budget", "out"):
         if getattr(asked, name) is None:
             raise ValueError(f"--{name} is needed; `{PROG} --help` shows examples")
     _check_shared(rest)
@@ -285,7 +285,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--algorithms", metavar="A,B,...", help="the methods, with commas between them")
-    add("--environment", metavar="NAME", help="what all of them learn")
+    learnt = "what all of them learn (default: hop)"
+    add("--environment", default="hop", metavar="NAME", help=learnt)
     add("--model", default="embedded", metavar="NAME", help="where all start (default: embedded)")
     add("--seeds", type=int, metavar="N", help="runs of each method, with seeds 0 to N - 1")
     add("--budget", metavar="B", help="how much each run may use")
