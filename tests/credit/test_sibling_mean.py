@@ -53,6 +53,13 @@ def test_advantages_of_siblings_sum_to_nothing(tree):
 
 
 @given(boundaries())
+def test_what_does_not_train_has_no_advantage(tree):
+    (judged,) = SiblingMean()(Group("t", (tree,)), 1)
+    for advantage, trains in zip(judged.advantage_V, judged.trains_V, strict=True):
+        assert trains or advantage == 0.0
+
+
+@given(boundaries())
 def test_who_trains_is_a_sibling_that_has_a_value(tree):
     expected = {i for i in departures(tree, 1) if value_of(tree, i) is not None}
     assert set(advantages(tree)) == expected

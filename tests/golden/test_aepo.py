@@ -191,6 +191,8 @@ def test_the_unit_of_entropy_does_not_matter():
     # Three times the entropies have three times the standard deviation: the same advantages.
     few = EntropyWeighted(0.2)([row(2.0, (0.0, 3.0)), row(-1.0, (6.0,))])
     assert [r.advantage for r in few] == [pytest.approx((1.6, 2.0)), pytest.approx((-1.2,))]
+    less = EntropyWeighted(0.2)([row(2.0, (0.0, 0.1)), row(-1.0, (0.2,))])
+    assert [r.advantage for r in less] == [pytest.approx((1.6, 2.0)), pytest.approx((-1.2,))]
     # Two tokens: 0 and 6 stand at -+ 1 / sqrt 2.
     (two,) = EntropyWeighted(1.0)([row(1.0, (0.0, 6.0))])
     assert two.advantage == pytest.approx((1 - 0.5**0.5, 1 + 0.5**0.5))

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrograde.ops.surrogates import (
+    bounded,
     clipped,
     clipped_weight,
     dual_clipped,
@@ -98,6 +99,12 @@ def test_bounds_may_be_one_for_each_token():
     found_T = clipped(ratio_T, advantage_T, low_T, high_T)
     torch.testing.assert_close(found_T, torch.tensor([-1.5, -1.2, 0.5, 0.9]))
     assert is_clipped(ratio_T, advantage_T, low_T, high_T).tolist() == [False, True, False, True]
+
+
+def test_one_bound_may_be_a_number_and_the_other_one_for_each_token():
+    ratio_T, each_T = torch.tensor([1.5, 0.5]), torch.tensor([0.25, 0.75])
+    torch.testing.assert_close(bounded(ratio_T, 0.25, each_T), torch.tensor([1.25, 0.75]))
+    torch.testing.assert_close(bounded(ratio_T, each_T, 0.25), torch.tensor([1.25, 0.5]))
 
 
 @given(ratios, advantages, bounds, bounds, st.floats(1.1, 4))
