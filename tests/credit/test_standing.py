@@ -47,9 +47,9 @@ def test_where_all_children_are_certain_their_plain_mean_counts():
 
 
 def test_long_observations_are_compared_whole():
-    # One of 300 tokens differs: a likeness of 299/300. difflib's shortcut for long texts would
-    # leave out whatever is frequent, which is all of it, and find no likeness at all.
-    one, other = (7,) * 300, (7,) * 299 + (8,)
+    # The first of 300 tokens differs: a likeness of 299/300. difflib's shortcut for long texts
+    # would leave out whatever is frequent, which is all the others, and find no likeness at all.
+    one, other = (8,) + (7,) * 299, (9,) + (7,) * 299
     rollouts = chain(0.0, 1.0, told=((1,), one)), chain(0.0, 0.0, told=((1,), other))
     alike = AnchorRelative(scale=False, gamma=1.0, similarity=0.99)
     apart = AnchorRelative(scale=False, gamma=1.0)
