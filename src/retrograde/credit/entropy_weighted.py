@@ -1,10 +1,10 @@
 """Advantages weighted by the entropy of the distribution each token was drawn from."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
+from retrograde.credit.standing import all_equal
 from retrograde.data.rows import Row
 
 
@@ -36,7 +36,7 @@ class EntropyWeighted:
                 f"{silent} of {len(rows)} rows have none"
             )
         each = [entropy for row in rows for entropy in row.entropies]
-        if len(each) < 2 or math.isclose(min(each), max(each), rel_tol=1e-12, abs_tol=1e-12):  # noqa: PLR2004
+        if len(each) < 2 or all_equal(each):  # noqa: PLR2004
             return list(rows)
         level, spread = fmean(each), stdev(each)
         return [

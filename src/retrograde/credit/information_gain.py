@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from retrograde.credit.standing import Visit, by_visit, outcomes, relative
+from retrograde.credit.standing import Visit, all_equal, by_visit, outcomes, relative
 from retrograde.data.evidence import NO_EVIDENCE, Evidence
 from retrograde.data.rows import Judgement
 from retrograde.data.tree import Group
@@ -80,7 +80,7 @@ def _gains(group: Group, evidence: Evidence) -> dict[Visit, float]:
 
 
 def _standardised(values: dict[Visit, float]) -> dict[Visit, float]:
-    if math.isclose(min(values.values()), max(values.values()), rel_tol=1e-12, abs_tol=1e-12):
+    if all_equal(values.values()):
         return dict.fromkeys(values, 0.0)  # a single one, too
     level = fmean(values.values())
     variance = fmean((value - level) ** 2 for value in values.values())

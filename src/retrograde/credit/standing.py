@@ -31,7 +31,7 @@ def outcomes(group: Group) -> dict[Rollout, float]:
 def differs(group: Group) -> bool:
     """Whether the returns of a group's valid rollouts are not all equal."""
     returns = outcomes(group).values()
-    return bool(returns) and not _equal(returns)
+    return bool(returns) and not all_equal(returns)
 
 
 def paths(group: Group) -> dict[Rollout, tuple[int, ...]]:
@@ -60,7 +60,7 @@ def relative(
     if not values:
         return {}
     each = list(values.values())
-    if _equal(each):
+    if all_equal(each):
         return dict.fromkeys(values, 0.0)
     level = fmean(each)
     spread = (pstdev(each) if population else stdev(each)) + epsilon if scale else 1.0
@@ -76,8 +76,11 @@ def above(value: float, level: float) -> float:
     return 0.0 if same else value - level
 
 
-def _equal(values: Collection[float]) -> bool:
-    # On paper they can be equal and still differ in the last place, as .1 + .2 and .3 do.
+def all_equal(values: Collection[float]) -> bool:
+    """Whether values, of which there is one at least, are equal up to rounding.
+
+    On paper they can be equal and still differ in the last place, as .1 + .2 and .3 do.
+    """
     return math.isclose(min(values), max(values), rel_tol=1e-12, abs_tol=1e-12)
 
 

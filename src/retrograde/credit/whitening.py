@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from retrograde.credit.standing import all_equal
 from retrograde.data.rows import Advantage, Row
 
 
@@ -29,7 +30,7 @@ class Whitened:
         if not rows:
             return []
         each = [a for row in rows for a in (row.advantages[:1] if self.turns else row.advantages)]
-        if math.isclose(min(each), max(each), rel_tol=1e-12, abs_tol=1e-12):
+        if all_equal(each):
             return [replace(row, advantage=0.0) for row in rows]
         mean = fmean(each)
         variance = math.fsum((a - mean) ** 2 for a in each) / (len(each) - 1)
