@@ -63,8 +63,13 @@ setup: .venv-works ## make .venv, or repair it; leave it alone if it is current
 		$(pip) -r requirements/cpu.txt && \
 		$(pip) --no-deps --editable .)
 
+.PHONY: setup-worlds
+setup-worlds: setup ## add what every environment, tool and adapter needs
+	$(call needs,worlds,requirements/worlds.txt requirements/bfcl.txt,\
+		$(pip) -r requirements/worlds.txt && $(pip) --no-deps -r requirements/bfcl.txt)
+
 .PHONY: setup-dev
-setup-dev: setup
+setup-dev: setup-worlds
 	$(call needs,dev,requirements/dev.txt,$(pip) -r requirements/dev.txt)
 
 .PHONY: setup-oracle

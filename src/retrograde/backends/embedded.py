@@ -5,6 +5,7 @@ Everything but its size is what a user's own model goes through.
 
 import asyncio
 import hashlib
+import inspect
 import json
 import os
 import shutil
@@ -22,7 +23,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qw
 
 from retrograde.backends.chat import TransformersChat
 from retrograde.backends.sampler import action_logp
+from retrograde.backends.word_tokenizer import word_tokenizer
 from retrograde.data.seeds import derived
+from retrograde.data.vocabulary import Vocabulary
 from retrograde.environments.protocol import Environment
 from retrograde.policies.protocol import Ids
 from retrograde.rendering.history import Renderer
@@ -58,9 +61,16 @@ WARM_STARTS = {
 to reinforcement learning."""
 
 
-def embedded_tokenizer() -> PreTrainedTokenizerBase:
-    """The word-level tokenizer that ships with the package, chat template included."""
-    return AutoTokenizer.from_pretrained(str(TOKENIZER))
+def embedded_tokenizer(vocabulary: Vocabulary | None = None) -> PreTrainedTokenizerBase:
+    """A word-level tokenizer, chat template included.
+
+    Args:
+        vocabulary: what it has to know; None takes the tokenizer that ships with the package.
+    """
+    if vocabulary is None:
+        return AutoTokenizer.from_pretrained(str(TOKENIZER))
+    with tempfile.TemporaryDirectory() as folder:
+        return word_tokenizer(vocabulary, Path(folder))
 
 
 def new_model(vocabulary: int, seed: int) -> Qwen3ForCausalLM:
@@ -125,24 +135,25 @@ def _key(environment: Environment, settings: WarmStart) -> str:
         version("torch"),
         version("transformers"),
         *(entry.read_text() for entry in sorted(TOKENIZER.iterdir(), key=lambda e: e.name)),
+        *(source.read_text() for source in (Path(__file__), *_sources(type(environment)))),
     ]
-    for module in (__file__, type(environment).__module__):
-        source = Path(module) if module == __file__ else _source(module)
-        parts.append(source.read_text())
     digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
     return f"{environment.name}-{digest}"
 
 
-def _source(module: str) -> Path:
-    package, _, name = module.rpartition(".")
-    return Path(str(files(package) / f"{name}.py"))
+def _sources(kind: type) -> list[Path]:
+    """The module of an environment, and its neighbours if it is in a package of its own."""
+    source = Path(inspect.getfile(kind))
+    if kind.__module__.startswith("retrograde.environments.") and kind.__module__.count(".") > 2:  # noqa: PLR2004
+        return sorted(source.parent.glob("*.py"))
+    return [source]
 
 
 def warm_started(
     environment: Environment, settings: WarmStart, progress: Progress
 ) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerBase]:
     """A fresh model, trained by imitation on noisy demonstrations."""
-    tokenizer = embedded_tokenizer()
+    tokenizer = embedded_tokenizer(environment.vocabulary)
     count = settings.steps * settings.batch
     pairs = asyncio.run(_demonstrations(environment, tokenizer, count, settings.seed, progress))
     model = new_model(len(tokenizer), settings.seed).train()
@@ -200,6 +211,7 @@ async def _demonstrations(
         for turn in range(environment.turn_limit):
             text = episode.demonstrate(derived(seed, number, turn))
             action = chat.said(text)
+            _check_words(action, tokenizer, text, environment.name)
             pairs.append(Demonstration(managed.context(short), flat.context(long), action))
             said = await episode.act(text)
             if said.end is not None:
@@ -209,3 +221,15 @@ async def _demonstrations(
         await episode.close()
         progress(f"demonstrations of {environment.name}", min(1.0, len(pairs) / count))
     return pairs[:count]
+
+
+def _check_words(
+    action: Ids, tokenizer: PreTrainedTokenizerBase, text: str, environment: str
+) -> None:
+    if tokenizer.unk_token_id in action:
+        known = ", ".join(sorted(tokenizer.get_vocab())[:8])
+        raise ValueError(
+            f"{environment}: its teacher says {text!r}, which holds a word that the embedded "
+            f"tokenizer does not know (it knows {known}, ...): name it in the environment's "
+            f"vocabulary"
+        )

@@ -226,7 +226,9 @@ def resolved(settings: Settings, recommended: Recommended) -> Settings:
     if run.prompts is None:
         run = replace(run, prompts=recommended.prompts)
     if run.eval_episodes is None:
-        run = replace(run, eval_episodes=recommended.eval_episodes)
+        held_out = settings.environment.size("test") or recommended.eval_episodes
+        episodes = min(recommended.eval_episodes, max(1, held_out - run.eval_first))
+        run = replace(run, eval_episodes=episodes)
     if update.learning_rate is None:
         update = replace(update, learning_rate=recommended.learning_rate)
     algorithm: Algorithm = replace(settings.algorithm, update=update)
@@ -310,10 +312,11 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
 
 def _tasks(run: Run, settings: Settings) -> Callable[[int, int], Sequence[str]]:
     prompts = run.prompts or 1
+    number = min(TRAIN_TASKS, settings.environment.size("train") or TRAIN_TASKS)
 
     def tasks(step: int, page: int) -> Sequence[str]:
         return [
-            settings.environment.task("train", derived(run.seed, "task", step, i) % TRAIN_TASKS)
+            settings.environment.task("train", derived(run.seed, "task", step, i) % number)
             for i in range(page * prompts, (page + 1) * prompts)
         ]
 

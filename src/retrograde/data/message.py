@@ -21,6 +21,11 @@ class Message:
     lasting: bool = False
     """Whether the `markov` context policy, which forgets everything but the last
     observation, still shows it: rules and questions last, observations do not."""
+    tools: tuple[str, ...] = ()
+    """On a system message of the opening: what may be called, each as the JSON text of
+    `{"type": "function", "function": {"name", "description", "parameters"}}`."""
+    name: str | None = None
+    """On a tool message: the tool that says it."""
 
 
 def spoken(text: str) -> str:

@@ -267,6 +267,7 @@ class Hop:
     success_return = 1.0
     max_new_tokens = 12
     offers = frozenset({Offer.SCORES, Offer.GOLD})
+    vocabulary = None
 
     hops: int = 3
     """Relations in a question, 1 to 5. An episode takes one turn more."""
@@ -281,6 +282,9 @@ class Hop:
     def turn_limit(self) -> int:
         """A turn for each relation and one for the answer."""
         return self.hops + 1
+
+    def size(self, split: Split) -> None:
+        """Without end."""
 
     def task(self, split: Split, index: int) -> str:
         """The task with this index, from 0 on."""

@@ -151,7 +151,7 @@ class World(Protocol):
 @lru_cache(maxsize=512)
 def _untouched(chart: Chart, *, slip: bool) -> World:
     """A lake nobody has been on; episodes are copies of it."""
-    import gymnasium  # noqa: PLC0415 - only who walks on a lake waits for it
+    import gymnasium
 
     made = gymnasium.make(
         "FrozenLake-v1", desc=list(chart.rows), is_slippery=slip, disable_env_checker=True
@@ -263,6 +263,7 @@ class Lake:
     success_return = 1.0
     max_new_tokens = 12
     offers = frozenset({Offer.SCORES})
+    vocabulary = None
 
     turns: int = 8
     """Moves until an episode is cut off, 8 to 16."""
@@ -279,6 +280,9 @@ class Lake:
     def turn_limit(self) -> int:
         """Moves until an episode is cut off."""
         return self.turns
+
+    def size(self, split: Split) -> None:
+        """Without end."""
 
     def task(self, split: Split, index: int) -> str:
         """The task with this index, from 0 on."""

@@ -185,6 +185,7 @@ class Market:
     forking = Forking.FORK
     max_new_tokens = 12
     offers = frozenset({Offer.SCORES, Offer.TURN_REWARDS})
+    vocabulary = None
 
     turns: int = 4
     """Turns of a day, 2 to 16: one to open the market, and one for each deal."""
@@ -217,6 +218,9 @@ class Market:
         on average. The score tells it each time.
         """
         return self.luck / 2 + 1 - 1 / (2 * self.deals)
+
+    def size(self, split: Split) -> None:
+        """Without end."""
 
     def task(self, split: Split, index: int) -> str:
         """The task with this index, from 0 on."""

@@ -14,6 +14,7 @@ from typing import Literal, Protocol, Self
 from retrograde.data.message import ContextPolicy, Message
 from retrograde.data.offer import Offer
 from retrograde.data.tree import End
+from retrograde.data.vocabulary import Vocabulary
 
 Split = Literal["train", "test"]
 
@@ -43,10 +44,17 @@ class Observation:
     score: float | None = None
     """How far the task is done, by the environment's own reckoning: in [0, 1], and 1 exactly
     when it is done. Steers plans and measures success; it is never a reward."""
+    events: tuple[str, ...] = ()
+    """What happened that is to be counted, such as `call/malformed`; one count each."""
+    measures: tuple[tuple[str, float], ...] = ()
+    """Figures that are to be averaged by name, such as `f1`; most come with the last."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.reward):
             raise ValueError(f"reward: a finite number is needed, got {self.reward}")
+        for name, value in self.measures:
+            if not math.isfinite(value):
+                raise ValueError(f"measures: {name}: a finite number is needed, got {value}")
         if self.score is None:
             return
         if not (math.isfinite(self.score) and 0 <= self.score <= 1):
@@ -132,8 +140,21 @@ class Environment(Protocol):
         """Tokens an answer may take, for a tokenizer with about one token a word."""
         ...
 
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """What the embedded policy's tokenizer has to know; None if the one that ships does."""
+        ...
+
+    def size(self, split: Split) -> int | None:
+        """How many tasks a split has; None if it has no end."""
+        ...
+
     def task(self, split: Split, index: int) -> str:
-        """The task with this index; tasks of the two splits are never the same."""
+        """The task with this index; tasks of the two splits are never the same.
+
+        Raises:
+            ValueError: the index is negative, or not below the split's size.
+        """
         ...
 
     def gold(self, task: str) -> str:

@@ -1,7 +1,17 @@
-"""Every environment this library ships, by name. To add one, add a line."""
+"""Every environment this library ships, by name. To add one, add a line.
 
+A name may take an argument behind a colon (`gym:FrozenLake-v1`). Anything else with a colon is
+the user's own: `FILE.py:NAME` or `package.module:NAME`.
+"""
+
+import sys
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from functools import partial
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any, cast
 
 from retrograde.data.names import named
 from retrograde.environments.hop import Hop
@@ -17,6 +27,9 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     }
 )
 
+TAKES: Mapping[str, str] = MappingProxyType({})
+"""The field that the argument behind the colon fills, for environments that take one."""
+
 
 def environment_named(name: str) -> Callable[..., Environment]:
     """Look an environment up.
@@ -24,4 +37,43 @@ def environment_named(name: str) -> Callable[..., Environment]:
     Raises:
         ValueError: there is none of that name; the nearest ones are named.
     """
-    return named(ENVIRONMENTS, name, "environment")
+    first, colon, argument = name.partition(":")
+    if colon and first not in ENVIRONMENTS:
+        return _own(name)
+    kind = named(ENVIRONMENTS, first, "environment")
+    if not colon:
+        return kind
+    if first not in TAKES:
+        raise ValueError(f"environment {first!r} takes nothing behind a colon, got {name!r}")
+    return partial(kind, **{TAKES[first]: argument})
+
+
+def _own(name: str) -> Callable[..., Environment]:
+    place, _, attribute = name.rpartition(":")
+    found: Any = getattr(_module(place, name), attribute, None)
+    if found is None:
+        raise ValueError(f"environment {name!r}: there is no {attribute!r} in {place}")
+    if callable(found):
+        return cast("Callable[..., Environment]", found)
+    return lambda: cast("Environment", found)
+
+
+def _module(place: str, name: str) -> ModuleType:
+    if not place.endswith(".py"):
+        try:
+            return import_module(place)
+        except ModuleNotFoundError as cause:
+            raise ValueError(
+                f"environment {name!r}: known are {', '.join(ENVIRONMENTS)}, FILE.py:NAME and "
+                f"package.module:NAME; {place!r} could not be imported: {cause}"
+            ) from cause
+    path = Path(place)
+    if not path.is_file():
+        raise ValueError(f"environment {name!r}: there is no file {place}")
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"environment {name!r}: {place} is no Python file")
+    module = module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
