@@ -10,6 +10,7 @@ from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.protocol import Forking
 from retrograde.policies.scripted import ScriptedPolicy
+from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.line import Line, ReplayDivergedError
 from retrograde.rollouts.plans import NEW_TREE, Fork, ReverseTree
 
@@ -30,7 +31,7 @@ async def played(line, words):
 
 
 async def opened(world, task="train-3", seed=7):
-    return await Line.open(world, task, seed, 5.0)
+    return await Line.open(world, task, seed, Limits(turn_seconds=5.0))
 
 
 async def long_walk(world, words):
@@ -146,9 +147,9 @@ async def test_a_boundary_is_what_its_trunk_was_shown():
     for (_, tree, parent), boundary in growing._boundaries.items():
         trunk = group.trees[tree]
         (turn,) = [i for i, t in enumerate(trunk.turns) if t.parent == parent]
-        assert boundary.context == trunk.context(turn)
+        assert boundary.standing.context == trunk.context(turn)
         if parent != ROOT_PARENT:
-            assert boundary.before == trunk.context(parent) + trunk.turns[parent].action
+            assert boundary.standing.before == trunk.context(parent) + trunk.turns[parent].action
             assert boundary.line.said == [
                 chat().decode(trunk.turns[i].action) for i in trunk.path(parent)
             ]

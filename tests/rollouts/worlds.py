@@ -15,6 +15,7 @@ from retrograde.environments.protocol import Environment, Episode, Forking, Obse
 from retrograde.policies.protocol import Answer, Ids, Policy, Sampling
 from retrograde.rendering.history import Renderer
 from retrograde.rollouts.grow import Grower
+from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.plans import Plan
 
 Turned = Callable[["WatchedEpisode", str, Observation], Observation]
@@ -132,10 +133,13 @@ class SpyPolicy:
         return Counter((context, answer.ids) for call in self.calls for context, answer in call)
 
 
-def grower(environment, policy, *, max_new_tokens=12, turn_seconds=5.0, temperature=1.0) -> Grower:
+def grower(
+    environment, policy, *, max_new_tokens=12, temperature=1.0, rewards=None, **limits
+) -> Grower:
     renderer = Renderer(chat(), environment.context)
     sampling = Sampling(temperature, max_new_tokens)
-    return Grower(environment, renderer, policy, sampling, turn_seconds=turn_seconds)
+    allowed = Limits(**{"turn_seconds": 5.0, **limits})
+    return Grower(environment, renderer, policy, sampling, limits=allowed, rewards=rewards)
 
 
 async def grown(

@@ -18,7 +18,11 @@ MAY_CHANGE = ("run.steps", "run.max_env_steps", "run.max_tokens", "run.max_secon
 
 
 def settings_of(
-    names: Mapping[str, str], algorithm: Algorithm, environment: Mapping[str, object], run: Run
+    names: Mapping[str, str],
+    algorithm: Algorithm,
+    environment: Mapping[str, object],
+    run: Run,
+    rewards: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Every resolved setting of a run, as plain JSON data."""
     settings = {
@@ -26,6 +30,7 @@ def settings_of(
         "algorithm_settings": asdict(algorithm),
         "environment_settings": dict(environment),
         "run": asdict(run),
+        "rewards": dict(rewards or {}),
     }
     return json.loads(json.dumps(settings))
 
