@@ -71,8 +71,8 @@ class WatchedEpisode:
 
     def fork(self, seed: int) -> "WatchedEpisode":
         assert self.world.forking is Forking.FORK, "forked, though it cannot be"
-        number = self.world.book.begin()
-        return WatchedEpisode(self.inner.fork(seed), self.world, number, self.said)
+        copy = self.inner.fork(seed)
+        return WatchedEpisode(copy, self.world, self.world.book.begin(), self.said)
 
     def state_key(self):
         return self.inner.state_key() if self.world.comparable else None
@@ -99,7 +99,8 @@ class Watched:
         return getattr(self.inner, name)
 
     async def open(self, task: str, seed: int) -> WatchedEpisode:
-        return WatchedEpisode(await self.inner.open(task, seed), self, self.book.begin())
+        inner = await self.inner.open(task, seed)
+        return WatchedEpisode(inner, self, self.book.begin())
 
 
 def graded(episode: WatchedEpisode, text: str, observation: Observation) -> Observation:

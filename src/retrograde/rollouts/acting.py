@@ -95,7 +95,7 @@ class Acting:
     def _shown(self, draft: Draft, messages: tuple[Message, ...]) -> Standing | None:
         """What the policy is shown next; the rollout is over where there is no room for it."""
         walk, counts = draft.walk, self.world.counts
-        if len(walk.line.said) >= self.world.environment.turn_limit:
+        if len(walk.line.said) >= self.world.turn_limit:
             draft.end = End.TRUNCATED
             counts["cut/turns"] += 1
             return None

@@ -66,6 +66,7 @@ class World:
         """Bind an environment and what it may take."""
         self.environment = environment
         self.limits = limits
+        self.turn_limit = environment.turn_limit
         self.counts: Counter[str] = Counter()
         """What happened since the caller last cleared it."""
         self.reasons: Counter[str] = Counter()
@@ -122,8 +123,11 @@ class World:
         """An independent continuation.
 
         Raises:
-            BrokenError: there is none.
+            BrokenError: it failed.
+            ValueError: the environment says that there is no such thing.
         """
+        if self.environment.forking is Forking.NONE:
+            raise ValueError(f"{self.environment.name} can neither fork nor replay an episode")
         with Breaking("replay" if self.environment.forking is Forking.REPLAY else "fork"):
             return self._kept(await line.fork(seed))
 
