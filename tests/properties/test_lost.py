@@ -56,5 +56,7 @@ def test_a_group_of_one_valid_rollout_gives_no_signal(name):
             continue
         if len(outcomes(groups[0])) == 1 and algorithm.normalise is None:
             seen += 1
-            assert not any(row.is_informative for rows in updates(algorithm, groups) for row in rows)
+            assert not any(
+                row.is_informative for rows in updates(algorithm, groups) for row in rows
+            )
     assert seen > 0 or algorithm.normalise is not None

@@ -1,6 +1,7 @@
 """A world in which things go wrong, each in its own way, by a chance that a seed decides."""
 
 import asyncio
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -55,16 +56,19 @@ async def stray():
     raise asyncio.CancelledError
 
 
-async def blocks():
+def block(*_):
+    """Hold everything up."""
     time.sleep(60)
+
+
+async def blocks():
+    block()
 
 
 async def grinds():
     while True:
-        try:
+        with contextlib.suppress(Exception):  # it is this that has to be broken through
             sum(range(1000))
-        except Exception:  # noqa: BLE001, S110 - it is this that has to be broken through
-            pass
 
 
 ACTS: dict[str, tuple[Callable, str]] = {

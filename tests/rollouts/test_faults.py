@@ -19,7 +19,7 @@ from retrograde.policies.scripted import ScriptedPolicy
 from retrograde.rollouts import patience
 from retrograde.rollouts.plans import NEW_TREE, Fork, ReverseTree
 
-from .faulty import ACTS, Faulty, blocks, breaks, nothing, quits, waits
+from .faulty import ACTS, Faulty, block, blocks, breaks, nothing, quits, waits
 from .test_contexts import speaker
 from .worlds import ended, grower, grown
 
@@ -90,10 +90,6 @@ async def test_without_faults_nothing_fails():
     assert not any("fail" in name or "drop" in name for name in counts)
 
 
-def block():
-    time.sleep(60)
-
-
 def broken(*_):
     raise OSError("no connection")
 
@@ -137,7 +133,7 @@ async def test_open_that_gives_no_episode_is_found_at_the_opening():
     ("how", "error"),
     [
         (broken, "OSError"),
-        (lambda _episode: block(), "TimeoutError"),
+        (block, "TimeoutError"),
         (lambda episode: episode, "ValueError"),
     ],
 )
@@ -216,11 +212,11 @@ async def test_an_episode_has_a_time_limit_of_its_own(chance):
     growing = grower(world, ScriptedPolicy(speaker), turn_seconds=5.0, episode_seconds=0.15)
     plant = [[Fork(NEW_TREE, ROOT_PARENT)] * 2]
     if chance == 0.0:
-        (group,) = await growing.grow([Group("train-0")], plant, 0, 1)
+        await growing.grow([Group("train-0")], plant, 0, 1)
         assert growing.counts["ended/failed"] == 0
         return
     # 0.06 + 0.06 s are within 0.15 s; the third action has 0.03 s left and is given up.
-    with pytest.raises(RuntimeError, match="all 2 rollouts.*2 x TimeoutError at act"):
+    with pytest.raises(RuntimeError, match=r"all 2 rollouts.*2 x TimeoutError at act"):
         await growing.grow([Group("train-0")], plant, 0, 1)
     check_handles(world)
 
@@ -243,7 +239,7 @@ async def test_in_threads_the_same_happens():
     assert forests[0] == forests[1]
 
 
-class Interrupted(BaseException):  # noqa: N818 - what stops a program is no error
+class Interrupted(BaseException):
     pass
 
 
@@ -283,7 +279,7 @@ async def test_a_growth_that_is_cancelled_gives_every_episode_back():
 async def test_if_nothing_can_be_opened_the_run_stops_and_says_why():
     world = Faulty(Hop(), {"open": breaks}, 1.0)
     growing = grower(world, ScriptedPolicy(speaker))
-    with pytest.raises(RuntimeError, match="all 8 rollouts of round 0 .*: 8 x OSError at open"):
+    with pytest.raises(RuntimeError, match=r"all 8 rollouts of round 0 .*: 8 x OSError at open"):
         await grown(growing, ReverseTree(2, 3), TASKS)
 
 
