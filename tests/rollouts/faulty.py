@@ -6,12 +6,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from tests.rollouts.worlds import Book
 
 from retrograde.data.message import Message
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
+from retrograde.environments.lake import Lake
 from retrograde.environments.protocol import Environment, Episode, Forking, Observation
 
 
@@ -167,3 +169,41 @@ class Faulty:
             return await self.faults["open"]()
         inner = await self.inner.open(task, seed)
         return FaultyEpisode(inner, self, seed, self.book.begin())
+
+
+async def talks():
+    """On and on."""
+    return Observation((Message("user", "ice " * 10**6),), score=0.5)
+
+
+class Shaky:
+    """A lake on which everything goes wrong now and then; nothing of it can be configured."""
+
+    made: ClassVar[list["Shaky"]] = []
+
+    def __init__(self) -> None:
+        kinds = [how for how, _ in ACTS.values() if how is not sulks] + [talks] * 4
+        self.inner = Faulty(Lake(), {"open": breaks, "opening": tuple, "fork": _no_copy})
+        self.inner.faults |= {"act": self._anything(kinds), "close": breaks}
+        self.inner.chance = 0.06
+        self.made.append(self)
+
+    def _anything(self, kinds):
+        number = 0
+
+        async def act():
+            nonlocal number
+            number += 1
+            return await kinds[number % len(kinds)]()
+
+        return act
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    async def open(self, task, seed):
+        return await self.inner.open(task, seed)
+
+
+def _no_copy(_episode):
+    raise OSError("no copy")

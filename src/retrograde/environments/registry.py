@@ -4,10 +4,11 @@ A name may take an argument behind a colon (`gym:FrozenLake-v1`). Anything else 
 the user's own: `FILE.py:NAME` or `package.module:NAME`.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from retrograde.data.names import named
 from retrograde.data.own import own
@@ -62,7 +63,13 @@ def environment_named(name: str) -> Callable[..., Environment]:
 
 
 def _own(name: str) -> Callable[..., Environment]:
-    found = own(name, "environment", ENVIRONMENTS)
-    if callable(found):
-        return cast("Callable[..., Environment]", found)
-    return lambda: cast("Environment", found)
+    found: Any = own(name, "environment", ENVIRONMENTS)
+    if not callable(found):
+        return lambda: cast("Environment", found)
+    make = cast("Callable[..., Environment]", found)
+
+    def made() -> Environment:
+        return make()
+
+    # The command line reads options from a signature, and takes a class without any for a value.
+    return make if inspect.signature(make).parameters else made

@@ -97,26 +97,30 @@ def _own(asked: str, name: str, options: Mapping[str, object]) -> Reward:
 
 
 def _made(asked: str, make: Callable[..., Reward], options: Mapping[str, object]) -> Reward:
+    known = ", ".join(inspect.signature(make).parameters)
     try:
         inspect.signature(make).bind(**options)
+        return make(**options)
     except TypeError as cause:
-        known = ", ".join(inspect.signature(make).parameters)
         raise ValueError(f"reward {asked!r}: {cause}; its options: {known}") from cause
-    return make(**options)
 
 
 def _options(asked: str, words: str | None) -> dict[str, object]:
-    wrong = (
-        f"reward {asked!r}: options are written (name=value, ...), and values as in Python, text "
-        f"in quotes"
-    )
     try:
         call = cast("ast.Call", ast.parse(f"f{words or '()'}", mode="eval").body)
-        if call.args:
-            raise ValueError(f"{wrong}: the name is missing")
-        return {str(option.arg): ast.literal_eval(option.value) for option in call.keywords}
-    except SyntaxError as cause:
-        raise ValueError(f"{wrong}: {cause}") from cause
+        names = [option.arg for option in call.keywords if option.arg is not None]
+        values = [ast.literal_eval(option.value) for option in call.keywords]
+        found = dict(zip(names, values, strict=True))
+    except (SyntaxError, ValueError) as cause:
+        found, problem = None, cause
+    else:
+        problem = "an option has no name" if call.args else None
+    if found is None or problem is not None:
+        raise ValueError(
+            f"reward {asked!r}: options are written (name=value, ...), and values as in Python, "
+            f"text in quotes: {problem}"
+        )
+    return found
 
 
 def _weight(asked: str, words: str) -> float:
