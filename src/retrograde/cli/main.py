@@ -9,7 +9,7 @@ COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
-    "list": ("retrograde.cli.listing", "algorithms, environments, models"),
+    "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
 }
 BAD_INPUT = 2
 RESUMED = ("train", "compare")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from retrograde.data.message import Message
 from retrograde.environments.ground import Ground, NotApplicableError, ViolationError, check_alike
-from retrograde.environments.player import Walk
+from retrograde.environments.player import Played
 from retrograde.environments.protocol import Episode, Forking
 
 CHANCES = 8
@@ -28,11 +28,11 @@ async def fork(ground: Ground) -> str:
     return f"{number} boundaries"
 
 
-async def _check_independent(ground: Ground, task: str, walk: Walk, at: int) -> None:
+async def _check_independent(ground: Ground, task: str, walk: Played, at: int) -> None:
     """At one boundary: go on in the original beside copies, and in copies beside the original."""
     where = f"{task}, before turn {at}"
     async with ground.opened(task, 0) as episode:
-        here = Walk(episode.opening())
+        here = Played(episode.opening())
         await here.follow(episode, walk.said[:at])
         first, second = episode.fork(1), episode.fork(1)
         if first is episode or first is second:
@@ -50,8 +50,8 @@ async def _check_independent(ground: Ground, task: str, walk: Walk, at: int) -> 
             await second.close()
 
 
-async def _onwards(opening: tuple[Message, ...], episode: Episode, words: Sequence[str]) -> Walk:
-    walk = Walk(opening)
+async def _onwards(opening: tuple[Message, ...], episode: Episode, words: Sequence[str]) -> Played:
+    walk = Played(opening)
     await walk.follow(episode, words)
     return walk
 
@@ -65,7 +65,7 @@ async def chance(ground: Ground) -> str:
         opened = [await ground.again(task, seed, walk.said) for seed in range(CHANCES)]
         by_opening += _differ(opened)
         async with ground.opened(task, 0) as episode:
-            copies: list[Walk] = []
+            copies: list[Played] = []
             for seed in range(CHANCES):
                 copy = episode.fork(seed)
                 try:
@@ -84,7 +84,7 @@ async def chance(ground: Ground) -> str:
     return f"chance in {by_opening} of {len(ground.sample)} tasks, and in the copies of {by_copy}"
 
 
-def _differ(walks: Sequence[Walk]) -> bool:
+def _differ(walks: Sequence[Played]) -> bool:
     return any(walk.heard != walks[0].heard for walk in walks)
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from retrograde.data.seeds import derived
-from retrograde.environments.player import Player, Walk
+from retrograde.environments.player import Played, Player
 from retrograde.environments.protocol import Environment, Episode, Split
 
 T = TypeVar("T")
@@ -70,18 +70,18 @@ class Ground:
         finally:
             await episode.close()
 
-    async def walk(self, task: str, seed: int, *way: int) -> Walk:
+    async def walk(self, task: str, seed: int, *way: int) -> Played:
         """Somebody's walk through a task; `way` tells walks apart."""
         async with self.opened(task, seed) as episode:
-            walk = Walk(episode.opening())
+            walk = Played(episode.opening())
             whose = derived(self.seed, "walk", task, *way)
             await walk.play(episode, self.player, task, whose, self.environment.turn_limit)
         return walk
 
-    async def again(self, task: str, seed: int, words: Sequence[str]) -> Walk:
+    async def again(self, task: str, seed: int, words: Sequence[str]) -> Played:
         """The same words in an episode that is opened anew."""
         async with self.opened(task, seed) as episode:
-            walk = Walk(episode.opening())
+            walk = Played(episode.opening())
             await walk.follow(episode, words)
         return walk
 
@@ -94,7 +94,7 @@ async def outcome(call: Awaitable[T]) -> T | Exception:
     return found
 
 
-def check_alike(one: Walk, other: Walk, what: str) -> None:
+def check_alike(one: Played, other: Played, what: str) -> None:
     """See that two walks are the same in every word and figure.
 
     Raises:

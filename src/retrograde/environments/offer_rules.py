@@ -3,7 +3,7 @@
 from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 from retrograde.environments.ground import Ground, NotApplicableError, ViolationError
-from retrograde.environments.player import Walk
+from retrograde.environments.player import Played
 
 GOLD_TRIES = 120
 """How often the gold answer is said somewhere on a walk, at most."""
@@ -89,7 +89,7 @@ async def _check_timely(ground: Ground, task: str, words: str) -> None:
     raise ViolationError(found)
 
 
-def _is_success(ground: Ground, walk: Walk) -> bool:
+def _is_success(ground: Ground, walk: Played) -> bool:
     """By the last score if there are scores, else by the return."""
     if Offer.SCORES in ground.environment.offers:
         return walk.heard[-1].score == 1

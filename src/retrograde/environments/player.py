@@ -45,7 +45,7 @@ class Player:
         return " ".join(words[first : first + chance.randint(1, LONGEST_PIECE)])
 
 
-class Walk:
+class Played:
     """What was said and heard on the way to an end, or to where a limit was."""
 
     def __init__(self, opening: tuple[Message, ...]) -> None:

@@ -14,7 +14,7 @@ from retrograde.environments.ground import (
     outcome,
 )
 from retrograde.environments.heard import told
-from retrograde.environments.player import Walk
+from retrograde.environments.player import Played
 from retrograde.environments.protocol import Forking
 from retrograde.environments.transcript import answers_in, transcript
 
@@ -141,7 +141,7 @@ async def strange_text(ground: Ground) -> str:
     for words in STRANGE:
         for before in (0, 1):
             async with ground.opened(task, 0) as episode:
-                walk = Walk(episode.opening())
+                walk = Played(episode.opening())
                 await walk.play(episode, ground.player, task, ground.seed, before)
                 if walk.is_over:
                     continue
@@ -157,7 +157,7 @@ async def closing(ground: Ground) -> str:
     for turns, when in ((0, "before its first turn"), (1, "on the way"), (None, "at its end")):
         episode = await ground.environment.open(task, 0)
         most = ground.environment.turn_limit if turns is None else turns
-        walk = Walk(episode.opening())
+        walk = Played(episode.opening())
         await walk.play(episode, ground.player, task, ground.seed, most)
         closed = await outcome(episode.close())
         if closed is not None:
