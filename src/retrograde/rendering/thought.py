@@ -1,0 +1,39 @@
+"""Where in an answer's ids its thought ends and its words stand."""
+
+from collections.abc import Callable, Sequence
+
+from retrograde.data.message import THOUGHT_CLOSES
+
+Decode = Callable[[Sequence[int]], str]
+
+
+def behind_thought(ids: Sequence[int], decode: Decode) -> int:
+    """Number of leading ids that hold all thought, the last closing tag included.
+
+    An id that holds the end of the tag and words as well counts as thought.
+    """
+    behind = 0
+    while THOUGHT_CLOSES in decode(ids[behind:]):
+        behind += _behind_first(ids[behind:], decode)
+    return behind
+
+
+def words_within(ids: Sequence[int], decode: Decode) -> tuple[int, int]:
+    """Where words begin and end in ids: from the first id that is no white space to the last."""
+    first, last = 0, len(ids)
+    while first < last and not decode(ids[first : first + 1]).strip():
+        first += 1
+    while first < last and not decode(ids[last - 1 : last]).strip():
+        last -= 1
+    return first, last
+
+
+def _behind_first(ids: Sequence[int], decode: Decode) -> int:
+    first, last = 0, len(ids)
+    while first < last:
+        middle = (first + last) // 2
+        if THOUGHT_CLOSES in decode(ids[:middle]):
+            last = middle
+        else:
+            first = middle + 1
+    return first
