@@ -15,7 +15,7 @@ from retrograde.backends.spelling import CUT, Spelling
 from retrograde.backends.splice import Part, part_of, spliced
 from retrograde.backends.template import ChatTemplate, Said
 from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message
-from retrograde.rendering.thought import behind_thought
+from retrograde.rendering.thought import without_thought
 
 RULES_ALONE = Message("system", "retrograderules")
 TAGS = frozenset({THOUGHT_OPENS, THOUGHT_CLOSES})
@@ -142,7 +142,7 @@ class TransformersChat:
 
     def _taken_apart(self, action: tuple[int, ...], number: int) -> Part:
         if not self.drops_thoughts:
-            action = action[behind_thought(action, self.decode) :]
+            action = without_thought(action, self.decode)
         return part_of(action, number, self.decode, self.stop_ids)
 
     def _control(self) -> Spelling:

@@ -11,13 +11,15 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    GenerationConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from retrograde.backends.chat import TransformersChat
-from retrograde.backends.embedded import MARK, Progress, embedded_directory
+from retrograde.backends.embedded import MARK, Progress, embedded_directory, embedded_tokenizer
 from retrograde.backends.smollm2 import smollm2_directory
+from retrograde.environments.hop import Hop
 from retrograde.environments.protocol import Environment
 
 T = TypeVar("T")
@@ -135,6 +137,28 @@ def load_model(source: str, recommended: Recommended) -> LoadedModel:
     model.eval()
     chat = TransformersChat(tokenizer, model.generation_config.eos_token_id)
     return LoadedModel(model, tokenizer, chat, recommended)
+
+
+def load_chat(name: str, progress: Progress) -> TransformersChat:
+    """A model's tokenizer and chat template alone, without its weights.
+
+    Args:
+        name: a registered name, a directory (of a model, or of a tokenizer alone), or a hub id.
+        progress: told how far long work is.
+
+    Raises:
+        ValueError: there is no such model, or no chat template that can be used.
+    """
+    if name == "embedded":
+        return TransformersChat(embedded_tokenizer())
+    alone = (Path(name) / "tokenizer_config.json").exists()
+    source = name if alone else model_directory(name, Hop(), progress)[0]
+    tokenizer = _loaded(AutoTokenizer.from_pretrained, source, "tokenizer")
+    try:
+        ends = GenerationConfig.from_pretrained(source).eos_token_id
+    except OSError:  # older models say it in their configuration, or nowhere
+        ends = None
+    return TransformersChat(tokenizer, ends)
 
 
 def _loaded(load: Callable[[str], T], source: str, what: str) -> T:

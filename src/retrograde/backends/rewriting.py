@@ -9,12 +9,13 @@ ASKED = Message("user", "retrogradequestion")
 WORDS, THOUGHT = "retrogradewords", "retrogradethought"
 """Stand in for what is said; plain words, which no template rewrites."""
 THOUGHTFUL = f"{THOUGHT_OPENS}\n{THOUGHT}\n{THOUGHT_CLOSES}\n\n{WORDS}"
+TOOL_NAME = "retrogradetool"
 TOOL = (
-    '{"type": "function", "function": {"name": "retrogradetool", "description": "x", '
+    f'{{"type": "function", "function": {{"name": "{TOOL_NAME}", "description": "x", '
     '"parameters": {"type": "object", "properties": {}}}}'
 )
 RULES = Message("system", "retrograderules", tools=(TOOL,))
-REPLIES = {"user": ASKED, "tool": Message("tool", "retrogradereply", name="retrogradetool")}
+REPLIES = {"user": ASKED, "tool": Message("tool", "retrogradereply", name=TOOL_NAME)}
 
 Text = Callable[[Sequence[Said]], str]
 """The template's text of a chat, generation prompt included."""
@@ -45,13 +46,16 @@ def rewriting(text: Text) -> tuple[str, ...]:
         after = text([ASKED, THOUGHTFUL, reply])
         if THOUGHT not in after:
             found.append(f"drops the thought of an answer once a {role} message follows")
-        elif not after.startswith(before + sampled):
+        elif not _goes_on(after, before, sampled):
             found.append(f"shows a thought otherwise once a {role} message follows")
-    if not text([ASKED, WORDS, ASKED]).startswith(before + WORDS):
+    if not _goes_on(text([ASKED, WORDS, ASKED]), before, WORDS):
         found.append("shows before an earlier answer something else than its generation prompt")
-    opened = [RULES, ASKED]
-    longer = [*opened, WORDS, ASKED]
-    begins = text(longer).startswith(text(opened) + WORDS) or found
-    if not (begins and text([*longer, WORDS, ASKED]).startswith(text(longer) + WORDS)):
-        found.append("moves rules or tools when the chat goes on")
+    longer = text([RULES, ASKED, WORDS, ASKED])
+    if max(longer.find(RULES.content), longer.find(TOOL_NAME)) > longer.find(WORDS):
+        found.append("moves rules or tools towards the end as the chat goes on")
     return tuple(found)
+
+
+def _goes_on(after: str, before: str, answer: str) -> bool:
+    """Whether a text begins with another and an answer; a space between is part of the answer."""
+    return after.startswith(before) and after[len(before) :].lstrip().startswith(answer)

@@ -9,6 +9,7 @@ COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
+    "doctor": ("retrograde.cli.doctor", "prove a model's rendering, or an environment's contract"),
     "list": ("retrograde.cli.listing", "algorithms, environments, models"),
 }
 BAD_INPUT = 2

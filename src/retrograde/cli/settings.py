@@ -18,6 +18,7 @@ from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
+from retrograde.rendering.context import shown_under
 from retrograde.trainer.run import Run
 
 EXAMPLES = """
@@ -80,6 +81,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         description=_description(names.algorithm, names.environment),
         args=rest,
     )
+    shown_under(parsed.environment.context)
     hindered = obstacles(parsed.algorithm, parsed.environment)
     if hindered:
         raise ValueError(
@@ -134,7 +136,9 @@ def parse_environment(name: str, arguments: Sequence[str], prog: str) -> Environ
     section = make_dataclass(
         "Options", [("environment", Annotated[Any, tyro.conf.arg(constructor=world)])]
     )
-    return tyro.cli(section, prog=prog, args=list(arguments)).environment
+    environment = tyro.cli(section, prog=prog, args=list(arguments)).environment
+    shown_under(environment.context)
+    return environment
 
 
 def environment_settings(environment: Environment) -> dict[str, Any]:

@@ -175,6 +175,8 @@ def _run(training: Training) -> int:
     settings = training.settings
     if not settings.quiet:
         print(f"run directory: {settings.out}", file=sys.stderr)
+        if training.parts.renderer.keeps_what_the_template_rewrites:
+            print(_rewritten(training.parts.loaded), file=sys.stderr)
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
         carried_out(training, panel.show)
     _summary(settings, panel)
@@ -321,6 +323,14 @@ def _tasks(run: Run, settings: Settings) -> Callable[[int, int], Sequence[str]]:
         ]
 
     return tasks
+
+
+def _rewritten(loaded: LoadedModel) -> str:
+    return (
+        f"note: the chat template {' and '.join(loaded.chat.rewriting)}. This run's context policy, "
+        "full, shows everything as it was said; --environment.context drop_thinking shows what the "
+        "template would. `retrograde doctor --model M` shows the difference."
+    )
 
 
 def _summary(settings: Settings, panel: Panel) -> None:

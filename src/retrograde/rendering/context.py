@@ -35,12 +35,14 @@ class Shown:
 WINDOW = Shown(exchanges=1, thoughts=False)
 
 
-def shown_under(policy: ContextPolicy) -> Shown:
-    """Read a context policy.
+def shown_under(policy: ContextPolicy | Shown) -> Shown:
+    """Read a context policy; one that need not be read is returned as it is.
 
     Raises:
         ValueError: there is none of that name, or what its brackets hold means nothing.
     """
+    if isinstance(policy, Shown):
+        return policy
     written = _WRITTEN.fullmatch(policy)
     name, inside = (written[1], cast("str | None", written[2])) if written else (policy, None)
     if name == "window":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from retrograde.data.message import ContextPolicy, Message
 from retrograde.rendering.context import Shown, shown_under
 from retrograde.rendering.protocol import ChatTokenizer
-from retrograde.rendering.thought import behind_thought, words_within
+from retrograde.rendering.thought import without_thought
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Renderer:
             ValueError: there is no such policy.
         """
         self.tokenizer = tokenizer
-        self.shown = policy if isinstance(policy, Shown) else shown_under(policy)
+        self.shown = shown_under(policy)
 
     @property
     def keeps_what_the_template_rewrites(self) -> bool:
@@ -122,8 +122,5 @@ class Renderer:
         if end == (self.tokenizer.end_of_turn,):
             end = (self.tokenizer.end_of_earlier_turn,)
         if not self.shown.thoughts:
-            behind = behind_thought(words, self.tokenizer.decode)
-            if behind:
-                words = words[behind:]
-                words = words[words_within(words, self.tokenizer.decode)[0] :]
+            words = without_thought(words, self.tokenizer.decode)
         return (*words, *end)

@@ -28,6 +28,16 @@ def words_within(ids: Sequence[int], decode: Decode) -> tuple[int, int]:
     return first, last
 
 
+def without_thought(ids: tuple[int, ...], decode: Decode) -> tuple[int, ...]:
+    """The ids behind the thought and the white space after it; all of them if there is none."""
+    behind = behind_thought(ids, decode)
+    if not behind:
+        return ids
+    while behind < len(ids) and decode(ids[behind : behind + 1]).isspace():
+        behind += 1
+    return ids[behind:]
+
+
 def _behind_first(ids: Sequence[int], decode: Decode) -> int:
     first, last = 0, len(ids)
     while first < last:
