@@ -327,9 +327,9 @@ def _tasks(run: Run, settings: Settings) -> Callable[[int, int], Sequence[str]]:
 
 def _rewritten(loaded: LoadedModel) -> str:
     return (
-        f"note: the chat template {' and '.join(loaded.chat.rewriting)}. This run's context policy, "
-        "full, shows everything as it was said; --environment.context drop_thinking shows what the "
-        "template would. `retrograde doctor --model M` shows the difference."
+        f"note: the chat template {' and '.join(loaded.chat.rewriting)}. This run's context "
+        "policy, full, shows everything as it was said; --environment.context drop_thinking shows "
+        "what the template would. `retrograde doctor --model M` shows the difference."
     )
 
 
