@@ -1,6 +1,7 @@
 """Small tokenizers that behave like real ones, with chat templates that do."""
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tokenizers import (
     trainers,
 )
 from transformers import PreTrainedTokenizerFast
+
+from retrograde.backends.chat import TransformersChat
 
 TEMPLATES = Path(__file__).parent / "templates"
 TEXT = [
@@ -117,3 +120,19 @@ def _pieces(*, spaced: bool) -> Tokenizer:
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
     )
     return built
+
+
+@cache
+def chat(name: str) -> TransformersChat:
+    """The tokenizer of that name, as rendering knows it."""
+    return TransformersChat(tokenizer(name))
+
+
+def ids(name: str, text: str) -> tuple[int, ...]:
+    """Ids of text with its control tokens, as a person would write a chat out."""
+    return tuple(tokenizer(name).encode(text, add_special_tokens=False))
+
+
+def read(name: str, numbers: Sequence[int]) -> str:
+    """The text of ids, control tokens included."""
+    return tokenizer(name).decode(list(numbers), clean_up_tokenization_spaces=False)
