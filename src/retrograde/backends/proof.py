@@ -134,20 +134,19 @@ def _same_ids(chat: TransformersChat, trial: Trial) -> list[Finding]:
     wanted = _by_template(chat, trial)
     whole, dropped = (walked(chat, trial, policy).contexts for policy in ("full", "drop_thinking"))
     differs = _first_difference(chat, whole, wanted)
-    length = f"{len(trial.exchanges)} turns, {len(wanted[-1])} ids in the end"
     if differs is not None and _appends(chat, trial):
         text = f"full: not the template's ids. {differs}"
         return [Finding(trial.name, Verdict.FAILED, text)]
     found: list[Finding] = []
     if differs is None:
-        text = f"full: the template's ids; {length}"
+        text = f"full: the template's ids; {_length(wanted)}"
         found.append(Finding(trial.name, Verdict.PROVEN, text))
     if differs is not None or trial.thinks:
         own = "" if chat.drops_thoughts else " for the answers without their thoughts"
         shown = wanted if chat.drops_thoughts else _by_template(chat, without_thoughts(trial))
         wrong = _first_difference(chat, dropped, shown)
         text = f"drop_thinking: {'' if wrong is None else 'not '}the template's ids{own}"
-        text += f"; {len(shown[-1])} ids in the end" if wrong is None else f". {wrong}"
+        text += f"; {_length(shown)}" if wrong is None else f". {wrong}"
         verdict = Verdict.PROVEN if wrong is None else Verdict.FAILED
         found.append(Finding(trial.name, verdict, text))
     if differs is not None:
@@ -157,6 +156,10 @@ def _same_ids(chat: TransformersChat, trial: Trial) -> list[Finding]:
         text = f"drop_thinking leaves out what the template shows. {left_out}"
         found.append(Finding(trial.name, Verdict.NOTE, text))
     return found
+
+
+def _length(contexts: Sequence[Ids]) -> str:
+    return f"{len(contexts) - 1} turns, {len(contexts[-1])} ids in the end"
 
 
 def _by_template(chat: TransformersChat, trial: Trial) -> list[Ids]:
