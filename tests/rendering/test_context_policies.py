@@ -36,7 +36,7 @@ def test_a_policy_is_read(written, shown):
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("widnow", "no context policy 'widnow'; did you mean window"),
+        ("windows", "no context policy 'windows'; did you mean window"),
         ("summarize(a.py:b)", r"did you mean summarise\? known: full, drop_thinking, window, "),
         ("", "no context policy ''; known: full"),
         ("window 3", "no context policy 'window 3'"),
@@ -150,8 +150,13 @@ def test_a_summary_cannot_speak_in_another_role(name):
     assert count[0] == count[1]
 
 
-def test_thoughts_are_all_that_stands_before_the_last_closing_tag():
-    renderer = Renderer(chat("chatml"), "drop_thinking")
-    twice = chat("chatml").said("<think>a</think> <think>b</think> \n go </think")
-    history = renderer.answered(renderer.open([QUESTION]), twice, HEARD[0])
-    assert "assistant\ngo </think<|im_end|>" in read("chatml", renderer.context(history))
+def test_an_answer_that_thinks_twice():
+    said = "<think>a</think> <think>b</think> \n go </think"
+    shown = {}
+    for name in ("chatml", "qwen3"):
+        renderer = Renderer(chat(name), "drop_thinking")
+        twice = chat(name).said(said)
+        history = renderer.answered(renderer.open([QUESTION]), twice, HEARD[0])
+        shown[name] = read(name, renderer.context(history))
+    assert "assistant\n<think>b</think> \n go </think<|im_end|>" in shown["chatml"]
+    assert "assistant\n \n go </think<|im_end|>" in shown["qwen3"]  # as its template counts

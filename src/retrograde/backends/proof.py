@@ -125,8 +125,6 @@ def difference(chat: TransformersChat, here: Ids, template: Ids) -> str:
     for name, ids in (("template", template), ("here", here)):
         shown = ids[first : first + AROUND]
         lines.append(f"{name + ':':10} {_read(chat, shown)}  {list(shown)}")
-    if _read(chat, here) == _read(chat, template):
-        lines.append("the text is the same: the tokenizer divides it otherwise where pieces meet")
     return "\n".join(lines)
 
 
@@ -183,7 +181,12 @@ def _first_difference(
 ) -> str | None:
     for turn, (ours, theirs) in enumerate(zip(here, template, strict=True)):
         if ours != theirs:
-            return f"Context {turn + 1}:\n{difference(chat, ours, theirs)}"
+            shown = difference(chat, ours, theirs)
+            if _read(chat, ours) == _read(chat, theirs):
+                shown += (
+                    "\nthe text is the same: the tokenizer divides it otherwise where pieces meet"
+                )
+            return f"Context {turn + 1}:\n{shown}"
     return None
 
 

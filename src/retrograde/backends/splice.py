@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from retrograde.backends.template import Said
 from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message
-from retrograde.rendering.thought import Decode, behind_thought, words_within
+from retrograde.rendering.thought import Decode, behind_all_thought, words_within
 
 Ids = tuple[int, ...]
 
@@ -72,7 +72,7 @@ def spliced(
 def part_of(action: Ids, number: int, decode: Decode, stop_ids: frozenset[int]) -> Part:
     """Take an answer apart."""
     whole = action[:-1] if action and action[-1] in stop_ids else action
-    start = behind_thought(whole, decode)
+    start = behind_all_thought(whole, decode)
     first, last = (start + place for place in words_within(whole[start:], decode))
     word, thought = f"retrograde{number}words", f"retrograde{number}thought"
     before, behind = decode(whole[start:first]), decode(whole[last:])

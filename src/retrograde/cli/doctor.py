@@ -52,13 +52,13 @@ def _examined(examinations: Sequence[Callable[[], Report]], *, as_json: bool) ->
         return 0 if proven else 1
     console = Console(file=sys.stdout, soft_wrap=True, highlight=False)
     for report in reports:
-        console.print(_written(report))
+        console.print(written(report))
     return 0 if proven else 1
 
 
-def _written(report: Report) -> Text:
-    text = Text(f"{report.subject}\n", style="bold")
-    text = Text.assemble(text)
+def written(report: Report) -> Text:
+    """A report as it is shown."""
+    text = Text.assemble((f"{report.subject}\n", "bold"))
     for name, value in report.facts.items():
         lines = [value] if isinstance(value, str) else list(value)
         text.append("".join(f"  {name}: {line}\n" for line in lines))
