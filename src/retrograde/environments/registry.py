@@ -14,6 +14,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, cast
 
 from retrograde.data.names import named
+from retrograde.environments.bfcl.environment import Bfcl
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
@@ -21,6 +22,7 @@ from retrograde.environments.protocol import Environment
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
+        "bfcl": Bfcl,
         "hop": Hop,
         "lake": Lake,
         "market": Market,
