@@ -10,7 +10,7 @@ from retrograde.data.tree import End
 from retrograde.environments.bfcl.case import Case, Request
 from retrograde.environments.bfcl.function import Documentation, Function
 from retrograde.environments.bfcl.reading import Call, Form, Malformed, calls_in, said
-from retrograde.environments.bfcl.simulation import Simulation
+from retrograde.environments.bfcl.simulation import Simulation, unknown
 from retrograde.environments.bfcl.verdict import Unanswerable, Verdict, judged, truths_of
 from retrograde.environments.plain import PlainEpisode
 from retrograde.environments.protocol import Observation
@@ -82,6 +82,12 @@ class BfclEpisode(PlainEpisode):
         return self.case.requests[len(self.verdicts)]
 
     @property
+    def functions(self) -> frozenset[str]:
+        """Names of what may be called by now: what has been documented."""
+        given = self.case.requests[: len(self.verdicts) + 1]
+        return frozenset(function.name for request in given for function in request.functions)
+
+    @property
     def score(self) -> float:
         """Share of the user's messages about which all was done, and rightly."""
         return sum(verdict.right for verdict in self.verdicts) / len(self.case.requests)
@@ -118,7 +124,8 @@ class BfclEpisode(PlainEpisode):
         if isinstance(call, Malformed):
             self.history += (call.reason,)
             return Message("user", f"{MALFORMED}{call.reason}"), "call/malformed"
-        result = self.simulation.call(call)
+        known = call.name in self.functions
+        result = self.simulation.call(call) if known else unknown(call.name)
         self.history += (said([call], "pythonic"),)
         self.results += (result.text,)
         self.called += 1

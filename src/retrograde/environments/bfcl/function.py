@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 Documentation = Literal["full", "short"]
@@ -12,9 +13,9 @@ _PURPOSE = "Tool description: "
 """Behind this, a description says what the function does; before, what its whole class is for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """A function's documentation."""
+    """A function's documentation. There is one object for each function."""
 
     name: str
     description: str
@@ -28,13 +29,18 @@ class Function:
             documentation: `short` leaves out what the parameters mean, what the class is for,
                 and all but the first sentence of what the function does.
         """
-        description, short = self.description, documentation == "short"
-        if short:
-            description = description.partition(_PURPOSE)[2] or description
-            description = description.partition(". ")[0].rstrip(".") + "."
-        parameters = _schema(self.parameters, short=short)
-        function = {"name": self.name, "description": description, "parameters": parameters}
-        return json.dumps({"type": "function", "function": function})
+        return _tool(self, documentation)
+
+
+@cache
+def _tool(function: Function, documentation: Documentation) -> str:
+    description, short = function.description, documentation == "short"
+    if short:
+        description = description.partition(_PURPOSE)[2] or description
+        description = description.partition(". ")[0].rstrip(".") + "."
+    parameters = _schema(function.parameters, short=short)
+    told = {"name": function.name, "description": description, "parameters": parameters}
+    return json.dumps({"type": "function", "function": told})
 
 
 def _schema(value: dict[str, Any], *, short: bool) -> dict[str, Any]:

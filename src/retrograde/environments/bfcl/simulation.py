@@ -50,9 +50,9 @@ class Simulation:
 
     def call(self, call: Call) -> Result:
         """Call a function; whatever is wrong with it is told."""
-        owner = next((n for n in self._instances if call.name in _signatures(n)), None)
+        owner = self._owner(call.name)
         if owner is None:
-            return Result(f"{FAULT}there is no function {call.name!r}", "call/unknown")
+            return unknown(call.name)
         try:
             bound = _signatures(owner)[call.name].bind(*call.positional, **call.arguments)
         except TypeError as fault:
@@ -74,11 +74,14 @@ class Simulation:
             LookupError: there is no such function.
             TypeError: it takes other arguments.
         """
-        owner = next((n for n in self._instances if call.name in _signatures(n)), None)
+        owner = self._owner(call.name)
         if owner is None:
             raise LookupError(f"there is no function {call.name!r}")
         bound = _signatures(owner)[call.name].bind(*call.positional, **call.arguments)
         return Call(call.name, bound.arguments)
+
+    def _owner(self, name: str) -> str | None:
+        return next((owner for owner in self._instances if name in _signatures(owner)), None)
 
     def state(self) -> Mapping[str, Mapping[str, Any]]:
         """Attributes of each simulator that are not private, by class; not copied."""
@@ -91,6 +94,11 @@ class Simulation:
     def copy(self) -> Self:
         """An independent copy, random generators included."""
         return copy.deepcopy(self)
+
+
+def unknown(name: str) -> Result:
+    """What is told of a function that there is not."""
+    return Result(f"{FAULT}there is no function {name!r}", "call/unknown")
 
 
 def _loaded(name: str, case: Case) -> Any:

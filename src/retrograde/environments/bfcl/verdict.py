@@ -2,7 +2,8 @@
 
 Source: BFCL v3, `multi_turn_checker` of bfcl-eval 2026.3.23 (Apache-2.0).
 Differs from the source: each message is judged, where BFCL stops at the first that is wrong;
-the simulators of the truth share nothing with the policy's, where BFCL's share some tables.
+the simulators of the truth share nothing with the policy's, where BFCL's share some tables; what
+is not documented (yet) cannot be called, where BFCL would run it.
 """
 
 import copy
