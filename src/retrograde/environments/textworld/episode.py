@@ -1,10 +1,13 @@
 """One attempt at a game."""
 
 import asyncio
+import json
 import random
 import re
+import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +26,8 @@ SHOWN = "Only the commands that are listed can be said."
 WORDED = "Commands are worded like this:"
 COMMANDS = "Commands:"
 IMPOSSIBLE = "Nothing happens."
+SEED = 1
+"""Of the emulator; unless it is given one that is not 0, it takes the time of day."""
 CARELESS = 0.2
 """How often the teacher says any of the possible commands."""
 
@@ -55,22 +60,7 @@ class TextWorldEpisode(PlainEpisode):
         self.used = 0
         """Turns so far."""
         self.over = False
-        textworld: Any = extra("textworld", "textworld")
-        infos = textworld.EnvInfos(
-            admissible_commands=True,
-            command_templates=True,
-            description=True,
-            facts=True,
-            lost=True,
-            max_score=True,
-            objective=True,
-            policy_commands=terms.planned,
-            score=True,
-            won=True,
-        )
-        self._env = textworld.start(str(path), infos)
-        if path.suffix == ".tw-pddl":
-            give_names(self._env)
+        self._env = _loaded(path, planned=terms.planned)
         self._state: Mapping[str, Any] = self._env.reset()
 
     @property
@@ -153,6 +143,32 @@ class TextWorldEpisode(PlainEpisode):
     def _wording(self) -> str:
         templates = {_PLACE.sub("...", one) for one in self._state["command_templates"]}
         return f"{WORDED} {', '.join(sorted(templates))}"
+
+
+def _loaded(path: Path, *, planned: bool) -> Any:
+    textworld: Any = extra("textworld", "textworld")
+    infos = textworld.EnvInfos(
+        admissible_commands=True,
+        command_templates=True,
+        description=True,
+        facts=True,
+        lost=True,
+        max_score=True,
+        objective=True,
+        policy_commands=planned,
+        score=True,
+        won=True,
+    )
+    if path.suffix == ".tw-pddl":
+        env: Any = import_module("textworld.envs").PddlEnv(infos)
+        env.load(json.loads(path.read_text(encoding="utf-8")))
+        give_names(env)
+        return env
+    # The emulator knows a list of published games by heart, and warns that this is none of them.
+    warnings.filterwarnings("ignore", message=r"Game '.*' is not fully supported")
+    env = textworld.start(str(path), infos)
+    env.seed(SEED)
+    return env
 
 
 def _cleaned(text: str) -> str:
