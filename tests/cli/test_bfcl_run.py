@@ -51,7 +51,8 @@ def untrained(tmp_path_factory):
 def test_it_plays_and_trains(retrograde, untrained, place):
     said = retrograde(
         "train", "--environment", "bfcl", "--algorithm", "grpo", "--model", untrained,
-        "--environment.documentation", "short", "--environment.category", "miss_func",
+        "--environment.documentation", "short", "--environment.listing", "text",
+        "--environment.category", "miss_func",
         "--environment.reward", "progress", "--environment.max-new-tokens", "4",
         "--algorithm.rollouts", "2", "--steps", "1", "--prompts", "1", "--eval-episodes", "1",
         "--eval-every", "0", "--quiet", "--out", "run",

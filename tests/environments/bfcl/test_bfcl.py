@@ -92,6 +92,9 @@ async def test_functions_are_listed_in_the_text_or_left_to_the_template():
     system, user = (await Bfcl(listing="template").open(BASE, 0)).opening()
     assert text.tools == ()
     assert text.content == "\n".join([f"{system.content}\n\nThe functions:", *system.tools])
+    for calls, usual in (("hermes", system), ("pythonic", None)):
+        first, _ = (await Bfcl(calls=calls).open(BASE, 0)).opening()
+        assert (first.tools == ()) == (usual is None)
     # 18 functions of the file system, of which this story hides mv.
     names = [json.loads(tool)["function"]["name"] for tool in system.tools]
     assert len(names) == 17

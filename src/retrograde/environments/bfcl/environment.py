@@ -38,9 +38,10 @@ class Bfcl:
     state: to change nothing. free: anything, as BFCL's own score has it."""
     documentation: Literal["full", "short"] = "full"
     """How much is said about each function. short: its first sentence and its signature."""
-    listing: Literal["text", "template"] = "text"
-    """Where the functions are listed: in the system message, or by the model's chat template,
-    which has to know tools."""
+    listing: Literal["usual", "template", "text"] = "usual"
+    """Where the functions are listed: by the model's chat template, or in the text of the system
+    message. usual: by the template for hermes calls, which is how templates have it, and in the
+    text for pythonic ones."""
     answers: int = 6
     """Answers to one message at most, the one that ends it included. BFCL allows 21."""
     turn_limit: int = 40
@@ -105,12 +106,14 @@ class Bfcl:
 
     async def open(self, task: str, seed: int) -> BfclEpisode:  # noqa: ARG002 - no chance to draw
         """Start an episode."""
+        usual = "template" if self.calls == "hermes" else "text"
+        listing = usual if self.listing == "usual" else self.listing
         terms = Terms(
             self.calls,
             self.reward,
             self.unanswerable,
             self.documentation,
-            self.listing,
+            listing,
             answers=self.answers,
             turns=self.turn_limit,
         )

@@ -26,7 +26,7 @@ class TextWorld:
     kind: Literal["cooking", "treasure", "coin", "house", "alfworld"] = "cooking"
     """Which games. alfworld needs $ALFWORLD_DATA."""
     level: int = 1
-    """How hard: cooking 1 to 5, treasure 1 to 30, coin 1 to 300, house 1 to 3."""
+    """How hard: cooking 1 to 5, treasure 1 to 30, coin 1 to 100, house 1 to 3."""
     admissible: bool = True
     """Whether what can be done is listed each turn."""
     reward: Literal["win", "score"] = "win"

@@ -21,10 +21,11 @@ GOALS = ("detailed", "brief", "none")
 LEVELS: Mapping[str, int] = {
     "cooking": len(COOKING),
     "treasure": 30,
-    "coin": 300,
+    "coin": 100,
     "house": len(GOALS),
 }
-"""The highest level of each kind; the lowest is 1."""
+"""The highest level of each kind; the lowest is 1. TextWorld has more levels of coins, but cannot
+make most of them: no game has more than 100 rooms."""
 
 
 def _cooking(level: int, split: str, seed: int) -> Mapping[str, Any]:
