@@ -14,6 +14,7 @@ from retrograde.cli import settings
 from retrograde.environments import registry
 from retrograde.environments.hop import Hop
 from retrograde.environments.protocol import Forking
+from retrograde.environments.registry import ENVIRONMENTS
 
 from .conftest import once
 
@@ -72,7 +73,7 @@ def refused(retrograde, place):
         ("--algorithm grpo_flt", ["did you mean grpo_flat"]),
         ("--algorithm xyz", ["known: " + ", ".join(ALGORITHMS)]),
         ("--environment hpo", ["no environment is named 'hpo'", "did you mean hop"]),
-        ("--environment xyz", ["known: hop, lake"]),
+        ("--environment xyz", ["known: " + ", ".join(ENVIRONMENTS)]),
         ("--model embeded", ["no model 'embeded'", "did you mean embedded"]),
         ("--model ./nowhere", ["no model './nowhere'"]),
         ("--algorithm.siblings 1", ["siblings: at least 2 are needed", "got 1"]),

@@ -10,18 +10,25 @@ from types import MappingProxyType
 from typing import cast
 
 from retrograde.data.names import named
+<<<<<<< HEAD
 from retrograde.data.places import found_at
 from retrograde.environments.extras import check_extra
+=======
+from retrograde.environments.bfcl.environment import Bfcl
+>>>>>>> bfcl
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
+from retrograde.environments.textworld.environment import TextWorld
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
+        "bfcl": Bfcl,
         "hop": Hop,
         "lake": Lake,
         "market": Market,
+        "textworld": TextWorld,
     }
 )
 
