@@ -10,12 +10,9 @@ from types import MappingProxyType
 from typing import cast
 
 from retrograde.data.names import named
-<<<<<<< HEAD
 from retrograde.data.places import found_at
-from retrograde.environments.extras import check_extra
-=======
 from retrograde.environments.bfcl.environment import Bfcl
->>>>>>> bfcl
+from retrograde.environments.extras import check_extra
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
