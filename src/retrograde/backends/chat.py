@@ -10,11 +10,9 @@ from typing import cast
 
 from transformers import PreTrainedTokenizerBase
 
+from retrograde.backends.stops import Stops, behind_an_answer
 from retrograde.data.message import Message
 
-QUESTION = "retrogradequestion"
-SENTINEL = "retrogradeanswer"
-"""Stand in for a chat whose answer is looked for; plain words, which no template rewrites."""
 REMEMBERED = 1 << 16
 """Texts whose ids are kept; an environment says the same things over and over."""
 
@@ -37,20 +35,10 @@ class TransformersChat:
         Raises:
             ValueError: there is no chat template, or it puts no stop token behind an answer.
         """
-        if tokenizer.chat_template is None:
-            raise ValueError(
-                f"{tokenizer.name_or_path}: a tokenizer with a chat template is needed, "
-                "and this one has none; instruction-tuned models usually do"
-            )
         self.tokenizer = tokenizer
-        self.end_of_turn = self._stop_token_behind_an_answer()
-        self._end_text = tokenizer.added_tokens_decoder[self.end_of_turn].content
-        stops = {self.end_of_turn}
-        if isinstance(tokenizer.eos_token_id, int):
-            stops.add(tokenizer.eos_token_id)
-        if generation_eos is not None:
-            stops.update([generation_eos] if isinstance(generation_eos, int) else generation_eos)
-        self.stop_ids = frozenset(stops)
+        self.stops = Stops.of(tokenizer, generation_eos)
+        self.stop_ids = self.stops.ids
+        self.end_of_turn = self.stops.end_of_turn
         self._opening = lru_cache(REMEMBERED)(self._rendered_opening)
         self._reply = lru_cache(REMEMBERED)(self._rendered_reply)
         self._decoded = lru_cache(REMEMBERED)(self._text_of)
@@ -84,41 +72,16 @@ class TransformersChat:
 
     def _rendered_reply(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
         chat = [{"role": m.role, "content": m.content} for m in messages]
-        behind = self._behind_an_answer(chat, prompted=True)
+        behind = behind_an_answer(self.tokenizer, chat, prompted=True)
         # The stop token is encoded with the rest and then taken off, because some tokenizers
         # put a space in front of a text that begins without one.
         first, *ids = self._encoded(behind)
-        if first != self.end_of_turn:
+        if first not in (self.stops.end_of_turn, self.stops.end_between):
             raise ValueError(
-                f"{self.tokenizer.name_or_path}: the chat template puts {self._end_text!r} behind "
-                f"the last answer, but {behind[:40]!r} behind one that is followed by {chat}"
+                f"{self.tokenizer.name_or_path}: the chat template puts a stop token behind "
+                f"answers, but {behind[:40]!r} behind one that is followed by {chat}"
             )
         return tuple(ids)
-
-    def _stop_token_behind_an_answer(self) -> int:
-        behind = self._behind_an_answer([], prompted=False)
-        added = self.tokenizer.added_tokens_decoder
-        fitting = [number for number, token in added.items() if behind.startswith(token.content)]
-        if not fitting:
-            raise ValueError(
-                f"{self.tokenizer.name_or_path}: a chat template that puts a stop token behind "
-                f"an answer is needed, but this one puts {behind!r} there"
-            )
-        return max(fitting, key=lambda number: len(added[number].content))
-
-    def _behind_an_answer(self, following: list[dict[str, str]], *, prompted: bool) -> str:
-        chat = [
-            {"role": "user", "content": QUESTION},
-            {"role": "assistant", "content": SENTINEL},
-            *following,
-        ]
-        _, found, behind = self._render(chat, prompted=prompted).partition(SENTINEL)
-        if not found:
-            raise ValueError(
-                f"{self.tokenizer.name_or_path}: the chat template leaves out what an assistant "
-                "says, so no chat of several turns can be shown"
-            )
-        return behind.lstrip()  # some templates put a space between an answer and its stop token
 
     def _render(self, chat: list[dict[str, str]], *, prompted: bool) -> str:
         text = self.tokenizer.apply_chat_template(

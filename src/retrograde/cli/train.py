@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from torch import Tensor
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.backends.critic import SharedCritic, TransformersCritic, critic_of
 from retrograde.backends.learner import TransformersLearner
-from retrograde.backends.models import LoadedModel, Recommended, load_model, model_directory
+from retrograde.backends.loaded import LoadedModel
+from retrograde.backends.models import load_model, model_directory
+from retrograde.backends.recommended import Recommended
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings, environment_settings, named_out, parse_train
@@ -120,19 +122,21 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
         stored = read_manifest(settings.out)["settings"]
         check_same({name: stored.get(name) for name in settings.names}, settings.names)
         wanted = str(_latest(settings.out))
-    source, recommended = model_directory(wanted, settings.environment, progress)
+    source, recommended = model_directory(wanted, settings.environment, progress, settings.model)
     settings = resolved(settings, recommended)
     record = settings_of(
         settings.names,
         settings.algorithm,
         environment_settings(settings.environment),
         settings.run,
+        asdict(settings.model),
     )
     state, optimizer = State(), None
     if settings.resume:
         check_same(stored, record)
         state, optimizer = load_state(Path(source))
-    parts = _parts(settings, load_model(source, recommended))
+    loaded = load_model(source, recommended, settings.model, seed=settings.run.seed)
+    parts = _parts(settings, loaded)
     if optimizer is not None:
         parts.load_state(optimizer)
         parts.policy.version = state.version
@@ -261,7 +265,7 @@ def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
         ),
         critic,
         Renderer(chat, settings.environment.context),
-        settings.environment.max_new_tokens * loaded.recommended.token_factor,
+        loaded.recommended.answer_tokens(settings.environment, settings.model),
     )
 
 
