@@ -96,7 +96,7 @@ class TransformersLearner:
         lengths = [len(context) + len(action) for context, action in sequences]
         names = ("loss", "tokens", "clipped", "ratio", "log_ratio", "nats")
         total: dict[str, float] = dict.fromkeys(names, 0.0)
-        error, valued = 0.0, Counter[str]()
+        error, apart, valued = 0.0, 0.0, Counter[str]()
         for part in microbatches(lengths, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
             logp, states = action_logp_and_states(
@@ -111,6 +111,7 @@ class TransformersLearner:
             (value + self._value_loss(states, rows, visits, valued)).backward()
             seen = loss.statistics(logp_T.detach(), part_tokens)
             error = max(error, seen.pop("ratio_error"))
+            apart = max(apart, float((logp_T.detach() - part_tokens.behaviour_logp).abs().max()))
             total["loss"] += float(value.detach())
             total["nats"] -= float(logp_T.detach().sum())
             for name, number in seen.items():
@@ -122,6 +123,7 @@ class TransformersLearner:
             "ratio/mean": total["ratio"] / count if total["tokens"] else 1.0,
             "ratio/error_max": error,
             "ratio/abs_log_mean": total["log_ratio"] / count,
+            "logp_difference/max": apart,
             "surprise": total["nats"] / count,
             "rows": float(len(rows)),
             "rows/zero_advantage": 1.0 - sum(row.is_informative for row in rows) / len(rows),

@@ -17,6 +17,7 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from retrograde.backends.causality import check_causal
 from retrograde.backends.chat import TransformersChat
 from retrograde.backends.lora import adapter_settings, new_adapter, stored_adapter
 from retrograde.backends.model_options import ModelOptions
@@ -88,6 +89,7 @@ def loaded_model(
     if options.gradient_checkpointing:
         recompute_layers(model)
     _agree(model, tokenizer, chat)
+    check_causal(model, chat, source)
     return LoadedModel(model, tokenizer, chat, recommended, held)
 
 

@@ -30,6 +30,7 @@ from retrograde.rendering.history import Renderer
 from retrograde.rollouts.grow import Grower
 from retrograde.trainer.actors import LocalActors
 from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
+from retrograde.trainer.cut_off import MOST, complaint
 from retrograde.trainer.evaluation import evaluate
 from retrograde.trainer.journal import DiskJournal, Show
 from retrograde.trainer.loop import train
@@ -347,6 +348,8 @@ def _summary(settings: Settings, panel: Panel) -> None:
             "than 0); try more --prompts, an easier task, or a lower --algorithm.min-signal",
             soft_wrap=True,
         )
+    if last.get("completions/clipped_ratio", 0.0) > MOST:
+        console.print(complaint(last["completions/clipped_ratio"]), soft_wrap=True)
     console.print(
         f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
         f"in {last['wall_seconds']:.0f} s\n"
