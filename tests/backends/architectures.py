@@ -27,7 +27,8 @@ CHATML = (
 LLAMA3 = (
     "{{ bos_token }}{% for m in messages %}{{ '<|start_header_id|>' + m['role'] + "
     "'<|end_header_id|>\n\n' + m['content'] | trim + '<|eot_id|>' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+    "{% if add_generation_prompt %}"
+    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
 )
 GEMMA = (  # no role for a system, and roles must take turns
     "{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
@@ -92,12 +93,16 @@ def model(kind: str, vocabulary: int, *, dtype=torch.float32) -> PreTrainedModel
     if kind == "llama":
         made = LlamaForCausalLM, LlamaConfig(**SIZE, vocab_size=vocabulary, num_hidden_layers=2)
     elif kind == "qwen2":
-        made = Qwen2ForCausalLM, Qwen2Config(
-            **SIZE, vocab_size=vocabulary, num_hidden_layers=2, tie_word_embeddings=True
+        made = (
+            Qwen2ForCausalLM,
+            Qwen2Config(
+                **SIZE, vocab_size=vocabulary, num_hidden_layers=2, tie_word_embeddings=True
+            ),
         )
     elif kind == "qwen3":
-        made = Qwen3ForCausalLM, Qwen3Config(
-            **SIZE, vocab_size=vocabulary, num_hidden_layers=2, head_dim=16
+        made = (
+            Qwen3ForCausalLM,
+            Qwen3Config(**SIZE, vocab_size=vocabulary, num_hidden_layers=2, head_dim=16),
         )
     else:  # a layer that sees all between layers that see a window
         made = Gemma3ForCausalLM, Gemma3TextConfig(

@@ -121,7 +121,10 @@ def test_a_hub_id_is_taken_as_it_is():
     [
         ("embeded", "no model 'embeded': did you mean embedded"),
         ("smollm2", "did you mean smollm2-135m"),
-        ("xyz", "no model 'xyz': needed is one of embedded, smollm2-135m, gemma3-270m, a directory"),
+        (
+            "xyz",
+            "no model 'xyz': needed is one of embedded, smollm2-135m, gemma3-270m, a directory",
+        ),
         ("/nowhere/model", "no model '/nowhere/model'"),
         ("./runs/model", r"no model './runs/model'"),
     ],

@@ -69,8 +69,8 @@ class ModelOptions:
 
     @classmethod
     def recorded(cls, settings: Mapping[str, Any]) -> "ModelOptions":
-        """From what a manifest says."""
-        return cls(**{**settings, "lora": Lora(**settings["lora"])})
+        """From what a manifest says; one of a run without such options says nothing."""
+        return cls(**{**settings, "lora": Lora(**settings.get("lora", {}))})
 
 
 PLAIN = ModelOptions()

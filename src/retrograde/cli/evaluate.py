@@ -81,7 +81,7 @@ def _recorded(checkpoint: Path, name: str) -> tuple[list[str], Run, ModelOptions
             words.append(f"--environment.{'' if value else 'no-'}{option.replace('_', '-')}")
         elif value is not None:
             words += [f"--environment.{option.replace('_', '-')}", str(value)]
-    return words, Run(**settings["run"]), ModelOptions.recorded(settings["model_settings"])
+    return words, Run(**settings["run"]), ModelOptions.recorded(settings.get("model_settings", {}))
 
 
 def _parser() -> argparse.ArgumentParser:
