@@ -16,6 +16,7 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
+from retrograde.backends.model_options import ModelOptions
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
 from retrograde.rendering.context import shown_under
@@ -39,6 +40,7 @@ class Settings:
     model_name: str
     algorithm: Algorithm
     environment: Environment
+    model: ModelOptions
     run: Run
     out: Path
     resume: bool
@@ -73,6 +75,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
             ("run", Annotated[Run, tyro.conf.arg(name="")]),
             ("algorithm", Annotated[Any, tyro.conf.arg(constructor=written_out(method))]),
             ("environment", Annotated[Any, tyro.conf.arg(constructor=world)]),
+            ("model", ModelOptions, ModelOptions()),
         ],
     )
     parsed = tyro.cli(
@@ -95,6 +98,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         names.model,
         parsed.algorithm,
         parsed.environment,
+        parsed.model,
         parsed.run,
         names.out or _usual_out(usual, resume=names.resume),
         names.resume,
@@ -159,7 +163,7 @@ def _description(algorithm: str, environment: str) -> str:
         f"Train a model on an environment. These names choose what the options below belong to:\n"
         f"  --algorithm NAME    {', '.join(ALGORITHMS)} (now {algorithm}: {about})\n"
         f"  --environment NAME  {', '.join(ENVIRONMENTS)} (now {environment})\n"
-        f"  --model NAME        embedded, smollm2-135m, a directory, or a hub id\n"
+        f"  --model NAME        embedded, smollm2-135m, gemma3-270m, a directory, a hub id\n"
         f"  --out DIR           where the run is kept; a new directory in runs/ if left out\n"
         f"  --resume            go on with the run in DIR\n"
         f"  --quiet             print the closing summary only\n{EXAMPLES}"
