@@ -107,8 +107,13 @@ class TransformersPolicy:
         scores = logprobs(self.model, contexts, actions, 1.0, self.max_tokens, self.pad)
         return [row.tolist() for row in scores]
 
+    @property
+    def max_context_tokens(self) -> int:
+        """Positions of the model: a context and the answer to it have to fit."""
+        return self._text.max_position_embeddings
+
     def _check(self, contexts: Sequence[Ids], room: int) -> None:
-        limit = self._text.max_position_embeddings
+        limit = self.max_context_tokens
         for context in contexts:
             if not context:
                 raise ValueError("a context of no tokens cannot be answered")

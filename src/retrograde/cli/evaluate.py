@@ -18,6 +18,7 @@ from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import parse_environment
 from retrograde.environments.protocol import Environment
+from retrograde.environments.threaded import Threaded
 from retrograde.rendering.history import Renderer
 from retrograde.trainer.evaluation import evaluate
 from retrograde.trainer.manifest import read_manifest
@@ -42,17 +43,18 @@ def _evaluated(
     asked: argparse.Namespace, environment: Environment, loaded: LoadedModel, run: Run, tokens: int
 ) -> int:
     recommended, budget = loaded.recommended, run.max_tokens_per_microbatch
+    # How a batch is divided decides which of the generator's numbers an answer gets.
+    policy = TransformersPolicy(
+        loaded.model, loaded.chat.stop_ids, max_tokens_per_microbatch=budget
+    )
     metrics = asyncio.run(
         evaluate(
-            environment,
+            Threaded(environment) if run.threaded else environment,
             Renderer(loaded.chat, environment.context),
-            # How a batch is divided decides which of the generator's numbers an answer gets.
-            TransformersPolicy(
-                loaded.model, loaded.chat.stop_ids, max_tokens_per_microbatch=budget
-            ),
+            policy,
             episodes=asked.episodes or run.eval_episodes or recommended.eval_episodes,
             max_new_tokens=tokens,
-            turn_seconds=run.turn_seconds,
+            limits=run.limits(policy.max_context_tokens),
         )
     )
     if asked.json:

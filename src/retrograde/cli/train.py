@@ -25,6 +25,7 @@ from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings, environment_settings, named_out, parse_train
 from retrograde.data.seeds import derived
+from retrograde.environments.threaded import Threaded
 from retrograde.policies.protocol import Sampling
 from retrograde.rendering.history import Renderer
 from retrograde.rollouts.grow import Grower
@@ -131,6 +132,7 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
         environment_settings(settings.environment),
         settings.run,
         asdict(settings.model),
+        None if settings.rewards is None else settings.rewards.labels,
     )
     state, optimizer = State(), None
     if settings.resume:
@@ -273,10 +275,17 @@ def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
 
 
 def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
-    run, environment = settings.run, settings.environment
+    run = settings.run
+    environment = Threaded(settings.environment) if run.threaded else settings.environment
+    limits = run.limits(parts.policy.max_context_tokens)
     sampling = Sampling(run.temperature, parts.max_new_tokens)
     grower = Grower(
-        environment, parts.renderer, parts.policy, sampling, turn_seconds=run.turn_seconds
+        environment,
+        parts.renderer,
+        parts.policy,
+        sampling,
+        limits=limits,
+        rewards=settings.rewards,
     )
 
     async def evaluation() -> Metrics:
@@ -287,7 +296,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
             episodes=run.eval_episodes or 1,
             first=run.eval_first,
             max_new_tokens=parts.max_new_tokens,
-            turn_seconds=run.turn_seconds,
+            limits=limits,
         )
 
     def checkpoint(now: State) -> None:

@@ -4,10 +4,11 @@ A name may take an argument behind a colon (`gym:FrozenLake-v1`). Anything else 
 the user's own: `FILE.py:NAME` or `package.module:NAME`.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from retrograde.data.names import named
 from retrograde.data.places import found_at
@@ -66,7 +67,13 @@ def environment_named(name: str) -> Callable[..., Environment]:
 
 
 def _own(name: str) -> Callable[..., Environment]:
-    found = found_at(name, "environment", ", ".join(ENVIRONMENTS))
-    if callable(found):
-        return cast("Callable[..., Environment]", found)
-    return lambda: cast("Environment", found)
+    found: Any = found_at(name, "environment", ", ".join(ENVIRONMENTS))
+    if not callable(found):
+        return lambda: cast("Environment", found)
+    make = cast("Callable[..., Environment]", found)
+
+    def made() -> Environment:
+        return make()
+
+    # The command line reads options from a signature, and takes a class without any for a value.
+    return make if inspect.signature(make).parameters else made

@@ -23,6 +23,7 @@ def settings_of(
     environment: Mapping[str, object],
     run: Run,
     model: Mapping[str, object],
+    rewards: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Every resolved setting of a run, as plain JSON data."""
     settings = {
@@ -31,6 +32,7 @@ def settings_of(
         "environment_settings": dict(environment),
         "model_settings": dict(model),
         "run": asdict(run),
+        "rewards": dict(rewards or {}),
     }
     return json.loads(json.dumps(settings))
 
