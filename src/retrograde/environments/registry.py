@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from retrograde.data.names import named
 from retrograde.environments.extras import check_extra
+from retrograde.environments.games.rock_paper_scissors import RockPaperScissors
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
@@ -25,6 +26,7 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
         "hop": Hop,
         "lake": Lake,
         "market": Market,
+        "rock_paper_scissors": RockPaperScissors,
     }
 )
 
