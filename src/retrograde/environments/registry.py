@@ -18,6 +18,7 @@ from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.place import found
 from retrograde.environments.protocol import Environment
+from retrograde.environments.shop.shop import Shop
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
@@ -26,6 +27,7 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
         "lake": Lake,
         "market": Market,
         "rock_paper_scissors": RockPaperScissors,
+        "shop": Shop,
     }
 )
 
@@ -33,7 +35,7 @@ TAKES: Mapping[str, str] = MappingProxyType({"gym": "env_id"})
 """The field that the argument behind the colon fills, for environments that take one."""
 
 
-NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType({})
+NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType({"shop": (("bm25s",), "shop")})
 """Optional modules that an environment cannot do without, and the extra that brings them."""
 
 
