@@ -11,6 +11,7 @@ from typing import cast
 
 from retrograde.data.names import named
 from retrograde.environments.extras import check_extra
+from retrograde.environments.games.limit_holdem import LimitHoldem
 from retrograde.environments.games.rock_paper_scissors import RockPaperScissors
 from retrograde.environments.gym import gym
 from retrograde.environments.hop import Hop
@@ -25,6 +26,7 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
         "gym": gym,
         "hop": Hop,
         "lake": Lake,
+        "limit_holdem": LimitHoldem,
         "market": Market,
         "rock_paper_scissors": RockPaperScissors,
         "shop": Shop,
@@ -35,7 +37,9 @@ TAKES: Mapping[str, str] = MappingProxyType({"gym": "env_id"})
 """The field that the argument behind the colon fills, for environments that take one."""
 
 
-NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType({"shop": (("bm25s",), "shop")})
+NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
+    {"limit_holdem": (("rlcard",), "games"), "shop": (("bm25s",), "shop")}
+)
 """Optional modules that an environment cannot do without, and the extra that brings them."""
 
 

@@ -184,9 +184,13 @@ class Catalogue:
         texts = [_words(product.indexed) for product in products]
         self._index.index(texts, show_progress=False)
         self._known = frozenset(word for text in texts for word in text)
+        self._remembered = lru_cache(maxsize=1024)(self._found)
 
     def found(self, keywords: str) -> tuple[Product, ...]:
         """The products that fit best, at most `FOUND`; in catalogue order where they fit alike."""
+        return self._remembered(keywords)
+
+    def _found(self, keywords: str) -> tuple[Product, ...]:
         words = [word for word in _words(keywords) if word in self._known]
         if not words:
             return ()

@@ -12,9 +12,9 @@ from retrograde.data.seeds import derived
 from retrograde.data.tree import End
 from retrograde.environments.plain import PlainEnvironment, PlainEpisode
 from retrograde.environments.protocol import Episode, Forking, Observation, Split
-from retrograde.environments.shop.catalogue import FEWEST, MOST, catalogue_of
+from retrograde.environments.shop.catalogue import FEWEST, MOST, Product, catalogue_of
 from retrograde.environments.shop.goal import Fit, Goal
-from retrograde.environments.shop.pages import BUY, NEXT, Place
+from retrograde.environments.shop.pages import BACK, BUY, NEXT, Place
 from retrograde.environments.tasks import parts_of_task
 
 FEWEST_TURNS, MOST_TURNS = 4, 50
@@ -116,9 +116,9 @@ class ShopEpisode(PlainEpisode):
         return self.task, self.used, self.place
 
     def demonstrate(self, seed: int) -> str:
-        """What a teacher says who can tell what fits best on a page, and clicks anything at times.
+        """What a teacher says who goes by titles and prices, and clicks anything at times.
 
-        It never turns to a second page, and so often buys something that does not fit.
+        It looks at no second page and no description, and so often buys what does not fit.
         """
         chance, place = random.Random(seed), self.place
         if place.page == "search":
@@ -128,15 +128,18 @@ class ShopEpisode(PlainEpisode):
             return f"click[{chance.choice(buttons)}]"
         if place.page == "results":
             shown = place.results(self.catalogue)
-            best = max(
-                shown, key=lambda p: Fit.of(self.goal, p, wanted_of(p.options, self.goal)).reward
-            )
-            return f"click[{best.asin}]"
+            return f"click[{max(shown, key=self._promise).asin if shown else BACK}]"
         if place.page != "item":
             return f"click[{buttons[1]}]"
         wanted = wanted_of(place.product(self.catalogue).options, self.goal)
         left = [value for name, value in wanted.items() if dict(place.chosen).get(name) != value]
         return f"click[{left[0] if left else BUY}]"
+
+    def _promise(self, product: Product) -> float:
+        """How well a line on a page of results fits: its title's words, if the price does."""
+        wanted = (*self.goal.attributes, self.goal.product.query)
+        fits = product.price <= self.goal.price_upper
+        return fits * sum(words in product.title for words in wanted)
 
 
 def wanted_of(options: object, goal: Goal) -> dict[str, str]:
