@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +85,9 @@ def elo(
         )
     best = ratings(games, prior)
     places = {name: i for i, name in enumerate(best)}
-    pairs = {frozenset(game[:2]) for game in games}
-    unplayed = [Game(*sorted(pair), 0.5) for pair in pairs]
+    unplayed = [
+        Game(one, other, 0.5) for one, other in {(min(game[:2]), max(game[:2])) for game in games}
+    ]
     chance = random.Random(seed)
     drawn: list[list[float]] = []
     for _ in range(resamples):
@@ -133,15 +134,16 @@ def _fitted(won: NDArray[np.float64]) -> NDArray[np.float64]:
     The likelihood is concave, so there is one best answer.
     """
     count, played = len(won), won + won.T
-    strength = np.zeros(count)
+    strength: NDArray[np.float64] = np.zeros(count)
     for _ in range(STEPS):
         expected = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
         slope = (won - played * expected).sum(axis=1)
         weights = played * expected * (1 - expected)
         bend = np.diag(weights.sum(axis=1)) - weights
-        step = np.linalg.solve(bend + 1 / count, slope)  # the added ones hold the mean still
-        step *= min(1.0, LONGEST_STEP / max(np.abs(step).max(), NEAR))
-        strength = strength + step
-        if np.abs(step).max() < NEAR:
+        # What is added holds the mean still, which nothing else does.
+        step = cast("NDArray[np.float64]", np.linalg.solve(bend + 1 / count, slope))
+        longest = float(np.abs(step).max())
+        strength = strength + step * min(1.0, LONGEST_STEP / max(longest, NEAR))
+        if longest < NEAR:
             break
-    return strength - strength.mean()
+    return strength - float(strength.mean())

@@ -29,7 +29,7 @@ from retrograde.environments.protocol import Forking, Observation, Split
 from retrograde.environments.tasks import parts_of_task
 
 FEWEST_ROUNDS, MOST_ROUNDS = 3, 30
-CARELESS = 0.35
+CARELESS = 0.1
 """How often the teacher plays at random."""
 
 PLAY = "play"
