@@ -11,6 +11,7 @@ from retrograde.data.tree import End
 from retrograde.environments.games.bettors import (
     TEST_WAYS,
     TRAIN_WAYS,
+    WAYS,
     Bettor,
     legal_one,
     strength,
@@ -265,6 +266,26 @@ def test_stronger_hands_look_stronger():
 )  # fmt: skip
 def test_styles_worked_by_hand(bettor, view, action):
     assert bettor(view, random.Random(0)) == action
+
+
+@pytest.mark.slow
+def test_the_rule_model_is_rlcards():
+    agent = pytest.importorskip("rlcard.models.limitholdem_rule_models").LimitholdemRuleAgentV1
+    differs = 0
+    for seed in range(400):
+        table, chance = Table.dealt(seed), random.Random(seed)
+        while not table.over:
+            view = table.view(table.turn)
+            raw = {
+                "hand": [f"{c[1].upper()}{c[0]}" for c in view.cards],
+                "public_cards": [f"{c[1].upper()}{c[0]}" for c in view.board],
+            }
+            theirs = agent.step({"raw_legal_actions": list(view.legal), "raw_obs": raw})
+            ours = WAYS["rlcard_rule"].style(view, (), chance)
+            assert ours == theirs, (view, ours, theirs)
+            differs += theirs != "fold"
+            table.act(chance.choice([a for a in view.legal if a != "fold"]))
+    assert differs > 500
 
 
 async def test_no_hand_takes_more_decisions_than_the_limit_says():

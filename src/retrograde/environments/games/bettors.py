@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Self
 
 from retrograde.data.seeds import derived
-from retrograde.environments.extras import extra
 from retrograde.environments.games.table import View
 from retrograde.environments.protocol import Split
 
@@ -102,13 +101,32 @@ def _polar(view: View, numbers: tuple[float, ...], chance: random.Random) -> str
 
 
 def _rlcard(view: View, numbers: tuple[float, ...], chance: random.Random) -> str:  # noqa: ARG001
-    agent = extra("rlcard.models.limitholdem_rule_models", "games").LimitholdemRuleAgentV1
-    seen = {"hand": _indexed(view.cards), "public_cards": _indexed(view.board)}
-    return str(agent.step({"raw_legal_actions": list(view.legal), "raw_obs": seen}))
+    """What the rule model that rlcard ships does, without all that importing it brings along.
+
+    Source: `rlcard.models.limitholdem_rule_models.LimitholdemRuleAgentV1` of rlcard 1.2.
+    """
+    action = _rlcard_rule(view)
+    if action in view.legal:
+        return action
+    return {"raise": "call", "check": "fold", "call": "raise"}[action]
 
 
-def _indexed(cards: tuple[str, ...]) -> list[str]:
-    return [f"{card[1].upper()}{card[0]}" for card in cards]
+def _rlcard_rule(view: View) -> str:
+    ranks = {card[0] for card in view.cards}
+    board = {card[0] for card in view.board}
+    if len(ranks) == 1:
+        return "raise" if not board or ranks & board else "fold"
+    if "A" in ranks:
+        if ranks & set("KQJT"):
+            return "raise" if not board or board & set("AKQJT") else "fold"
+        suits = {card[1] for card in view.cards}
+        suited = len(suits) == 1 and (not board or suits & {card[1] for card in view.board})
+        return "raise" if suited else "fold"
+    if not board:
+        return "raise" if ranks <= set("KQJT") else "fold"
+    if board <= set("2345"):
+        return "check" if view.street == "flop" else "fold"
+    return "call"
 
 
 @dataclass(frozen=True, slots=True)
