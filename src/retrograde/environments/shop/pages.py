@@ -7,11 +7,11 @@ from typing import Literal
 from retrograde.environments.shop.catalogue import Catalogue, Product
 
 BACK, PREVIOUS, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
-SUB_PAGES = ("Description", "Features", "Reviews")
+START = "Search for products."
+PageName = Literal["search", "results", "item", "Description", "Features", "Reviews", "bought"]
+SUB_PAGES: tuple[PageName, ...] = ("Description", "Features", "Reviews")
 PER_PAGE = 10
 """Products on a page of results."""
-
-PageName = Literal["search", "results", "item", "Description", "Features", "Reviews", "bought"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Place:
     def text(self, catalogue: Catalogue) -> str:
         """The page; what can be clicked is in brackets."""
         if self.page == "search":
-            return "Search for products."
+            return START
         if self.page == "results":
             return "\n".join(self._results_lines(catalogue))
         lines = [f"[{BACK}] [{PREVIOUS}]"]

@@ -21,6 +21,7 @@ from retrograde.environments.extras import extra
 from retrograde.environments.plain import PlainEpisode
 from retrograde.environments.protocol import Observation
 from retrograde.environments.shop.shop import (
+    CAN_SAY,
     MALFORMED,
     NO_BUTTON,
     NO_SEARCH_BAR,
@@ -182,7 +183,7 @@ class ServedEpisode(PlainEpisode):
         if self.limits.admissible:
             search = ["search[keywords]"] if self.page.search_url else []
             said = (*search, *(f"click[{label}]" for label in self.page.links))
-            lines.append(f"You can say: {', '.join(said)}")
+            lines.append(f"{CAN_SAY} {', '.join(said)}")
         return "\n".join(lines)
 
     async def act(self, text: str) -> Observation:

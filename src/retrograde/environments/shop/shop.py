@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self, cast
 
 from retrograde.data.message import ContextPolicy, Message, spoken
+from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
-from retrograde.environments.plain import PlainEnvironment, PlainEpisode
+from retrograde.data.vocabulary import Vocabulary
+from retrograde.environments.plain import PlainEpisode, PlainTasks
 from retrograde.environments.protocol import Episode, Forking, Observation, Split
 from retrograde.environments.shop.catalogue import FEWEST, MOST, Product, catalogue_of
 from retrograde.environments.shop.goal import Fit, Goal
-from retrograde.environments.shop.pages import BACK, BUY, NEXT, Place
+from retrograde.environments.shop.pages import BACK, BUY, NEXT, PREVIOUS, START, SUB_PAGES, Place
 from retrograde.environments.tasks import parts_of_task
 
 FEWEST_TURNS, MOST_TURNS = 4, 50
@@ -29,6 +31,8 @@ RULES = (
 MALFORMED = "Not understood. Say search[keywords] or click[something]."
 NO_SEARCH_BAR = "There is no search bar on this page; click[Back to Search] leads to it."
 NO_BUTTON = "There is nothing of that name to click on this page."
+INSTRUCTION, CAN_SAY = "Instruction:", "You can say:"
+PHRASES = (RULES, MALFORMED, NO_SEARCH_BAR, NO_BUTTON, START, INSTRUCTION, CAN_SAY)
 
 _ACTION_LINE = re.compile(r"\W*(search|click)\s*\[(.+)\]\W*", re.IGNORECASE)
 
@@ -69,7 +73,7 @@ class ShopEpisode(PlainEpisode):
         """Rules, what to buy, and the first page."""
         return (
             Message("system", RULES, lasting=True),
-            Message("user", f"Instruction: {self.goal.instruction}", lasting=True),
+            Message("user", f"{INSTRUCTION} {self.goal.instruction}", lasting=True),
             Message("user", self._page()),
         )
 
@@ -79,7 +83,7 @@ class ShopEpisode(PlainEpisode):
             return page
         labels = [f"click[{button}]" for button, _ in self.place.buttons(self.catalogue)]
         search = ["search[keywords]"] if self.place.page == "search" else []
-        return f"{page}\nYou can say: {', '.join((*search, *labels))}"
+        return f"{page}\n{CAN_SAY} {', '.join((*search, *labels))}"
 
     async def act(self, text: str) -> Observation:
         """Search, click, or stay where it makes no sense."""
@@ -149,12 +153,14 @@ def wanted_of(options: object, goal: Goal) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Shop(PlainEnvironment):
+class Shop(PlainTasks):
     """Buy what an instruction asks for in a shop like WebShop, on a made-up catalogue."""
 
     name = "shop"
     forking = Forking.FORK
+    success_return = 1.0
     max_new_tokens = 32
+    offers: frozenset[Offer] = frozenset()
 
     products: int = 1000
     """Products in the catalogue, 100 to 10000."""
@@ -187,6 +193,27 @@ class Shop(PlainEnvironment):
     def turn_limit(self) -> int:
         """Actions until an episode is cut off."""
         return self.turns
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Every word of the catalogue; of a server's nobody knows them."""
+        if self.server:
+            return None
+        catalogue = catalogue_of(self.products)
+        pages = (
+            Place(page, asin=product.asin).text(catalogue)
+            for product in catalogue.products
+            for page in (*SUB_PAGES, "item")
+        )
+        asked = (
+            "i am looking for a, with: , and price lower than 0.00 dollars Page (Total results:)"
+        )
+        said = (
+            f"search[keywords] click[{BACK}], {NEXT} [{NEXT}] [{PREVIOUS}] ], , [ $ You have chosen"
+        )
+        numbers = (str(number) for number in range(500))
+        words = re.findall(r"\w+|[^\w\s]+", " ".join((*pages, asked, said, *catalogue.by_asin)))
+        return Vocabulary(PHRASES, tuple(dict.fromkeys((*words, *numbers))))
 
     def size(self, split: Split) -> int | None:
         """Without end, but for a server's."""
