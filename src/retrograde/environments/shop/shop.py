@@ -14,9 +14,9 @@ from retrograde.data.tree import End
 from retrograde.data.vocabulary import Vocabulary
 from retrograde.environments.plain import PlainEpisode, PlainTasks
 from retrograde.environments.protocol import Episode, Forking, Observation, Split
-from retrograde.environments.shop.catalogue import FEWEST, MOST, Product, catalogue_of
+from retrograde.environments.shop.catalogue import FEWEST, MOST, Catalogue, Product, catalogue_of
 from retrograde.environments.shop.goal import Fit, Goal
-from retrograde.environments.shop.pages import BACK, BUY, NEXT, PREVIOUS, START, SUB_PAGES, Place
+from retrograde.environments.shop.pages import BACK, BUY, NEXT, START, Place
 from retrograde.environments.tasks import parts_of_task
 
 FEWEST_TURNS, MOST_TURNS = 4, 50
@@ -52,6 +52,16 @@ def action_in(text: str) -> Action | None:
     return Action(first[1].lower(), first[2].strip()) if first else None
 
 
+def told_at(place: Place, catalogue: Catalogue, *, admissible: bool) -> str:
+    """A page, and what can be said on it."""
+    page = place.text(catalogue)
+    if not admissible:
+        return page
+    labels = [f"click[{button}]" for button, _ in place.buttons(catalogue)]
+    search = ["search[keywords]"] if place.page == "search" else []
+    return f"{page}\n{CAN_SAY} {', '.join((*search, *labels))}"
+
+
 class ShopEpisode(PlainEpisode):
     """One errand. There is no chance in it, so a fork needs no seed."""
 
@@ -74,16 +84,11 @@ class ShopEpisode(PlainEpisode):
         return (
             Message("system", RULES, lasting=True),
             Message("user", f"{INSTRUCTION} {self.goal.instruction}", lasting=True),
-            Message("user", self._page()),
+            Message("user", self._told()),
         )
 
-    def _page(self) -> str:
-        page = self.place.text(self.catalogue)
-        if not self.environment.admissible:
-            return page
-        labels = [f"click[{button}]" for button, _ in self.place.buttons(self.catalogue)]
-        search = ["search[keywords]"] if self.place.page == "search" else []
-        return f"{page}\n{CAN_SAY} {', '.join((*search, *labels))}"
+    def _told(self) -> str:
+        return told_at(self.place, self.catalogue, admissible=self.environment.admissible)
 
     async def act(self, text: str) -> Observation:
         """Search, click, or stay where it makes no sense."""
@@ -102,7 +107,7 @@ class ShopEpisode(PlainEpisode):
         if self.over:
             measures = (("task_score", 0.0),)
             return Observation((), end=End.TRUNCATED, events=events, measures=measures)
-        page = self._page() if there else f"{complaint}\n{self._page()}"
+        page = self._told() if there else f"{complaint}\n{self._told()}"
         return Observation((Message("user", page),), events=events)
 
     def _bought(self) -> Observation:
@@ -200,19 +205,24 @@ class Shop(PlainTasks):
         if self.server:
             return None
         catalogue = catalogue_of(self.products)
-        pages = (
-            Place(page, asin=product.asin).text(catalogue)
-            for product in catalogue.products
-            for page in (*SUB_PAGES, "item")
+        places = [
+            Place("results", query, number)
+            for query in sorted({product.query for product in catalogue.products})
+            for number in (1, 2)
+        ]
+        for product in catalogue.products:
+            item = Place("item", asin=product.asin)
+            places += [item, *(there for _, there in item.buttons(catalogue))]
+        told = (
+            told_at(place, catalogue, admissible=True) for place in places if place.page != "bought"
         )
-        asked = (
-            "i am looking for a, with: , and price lower than 0.00 dollars Page (Total results:)"
+        goals = (
+            Goal.drawn(product, random.Random(i)).instruction
+            for i, product in enumerate(catalogue.products)
         )
-        said = (
-            f"search[keywords] click[{BACK}], {NEXT} [{NEXT}] [{PREVIOUS}] ], , [ $ You have chosen"
-        )
+        text = " ".join((*told, *goals, *catalogue.by_asin, "search[keywords]"))
         numbers = (str(number) for number in range(500))
-        words = re.findall(r"\w+|[^\w\s]+", " ".join((*pages, asked, said, *catalogue.by_asin)))
+        words = re.findall(r"\w+|[^\w\s]+", text.replace(CAN_SAY, ""))
         return Vocabulary(PHRASES, tuple(dict.fromkeys((*words, *numbers))))
 
     def size(self, split: Split) -> int | None:
