@@ -1,7 +1,6 @@
 """Ratings: numbers worked by hand, laws, and what cannot be rated."""
 
 import math
-import random
 
 import pytest
 
@@ -57,13 +56,14 @@ def test_who_cannot_be_rated_is_named():
         elo(games("a", "b", 1, 1), prior=0.0)
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say():
-    chance, held = random.Random(0), 0
-    for trial in range(25):
-        won = sum(chance.random() < 0.75 for _ in range(100))
-        rating = elo(games("a", "b", won, 100 - won), resamples=80, seed=trial)["a"]
-        held += rating.low <= 1500 + 95.424 <= rating.high
-    assert held >= 21  # 95%, and three standard errors less
+@pytest.mark.parametrize(
+    ("won", "holds"), [(62, False), (69, True), (75, True), (81, True), (88, False)]
+)
+def test_intervals_hold_the_truth_unless_the_games_went_far_astray(won, holds):
+    # Of 100 games at 0.75, the wins have a standard deviation of 4.33: 1.4 of them is inside a 95%
+    # interval, 3 of them is outside.
+    rating = elo(games("a", "b", won, 100 - won), resamples=200)["a"]
+    assert (rating.low <= 1500 + 95.424 <= rating.high) == holds
 
 
 def test_more_games_narrow_the_interval_and_the_seed_decides_the_draws():
