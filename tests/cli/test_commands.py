@@ -16,7 +16,7 @@ from retrograde import __version__
 from retrograde.algorithms.registry import ALGORITHMS
 from retrograde.environments import registry
 from retrograde.environments.lake import Lake
-from retrograde.environments.registry import ENVIRONMENTS
+from retrograde.environments.registry import ENVIRONMENTS, TAKES
 
 from .conftest import Said, once
 
@@ -28,7 +28,10 @@ SMALL = ["--prompts", "2", "--steps", "2", "--eval-episodes", "6", "--eval-every
     ("what", "names"),
     [
         ("algorithms", list(ALGORITHMS)),
-        ("environments", list(ENVIRONMENTS)),
+        (
+            "environments",
+            [n + (f":{TAKES[n].upper()}" if n in TAKES else "") for n in ENVIRONMENTS],
+        ),
         ("models", ["embedded", "smollm2-135m", "gemma3-270m"]),
     ],
 )

@@ -14,27 +14,37 @@ from retrograde.data.names import named
 from retrograde.data.places import found_at
 from retrograde.environments.bfcl.environment import Bfcl
 from retrograde.environments.extras import check_extra
+from retrograde.environments.games.limit_holdem import LimitHoldem
+from retrograde.environments.games.rock_paper_scissors import RockPaperScissors
+from retrograde.environments.gym import gym
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
+from retrograde.environments.shop.shop import Shop
 from retrograde.environments.textworld.environment import TextWorld
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
         "bfcl": Bfcl,
+        "gym": gym,
         "hop": Hop,
         "lake": Lake,
+        "limit_holdem": LimitHoldem,
         "market": Market,
+        "rock_paper_scissors": RockPaperScissors,
+        "shop": Shop,
         "textworld": TextWorld,
     }
 )
 
-TAKES: Mapping[str, str] = MappingProxyType({})
+TAKES: Mapping[str, str] = MappingProxyType({"gym": "env_id"})
 """The field that the argument behind the colon fills, for environments that take one."""
 
 
-NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType({})
+NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
+    {"limit_holdem": (("rlcard",), "games"), "shop": (("bm25s",), "shop")}
+)
 """Optional modules that an environment cannot do without, and the extra that brings them."""
 
 
