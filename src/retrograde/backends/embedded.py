@@ -33,6 +33,8 @@ from retrograde.rendering.history import Renderer
 TOKENIZER = files("retrograde.rendering") / "chat"
 MARK = "retrograde_warm_start"
 """Key of a model's config under which it is said how it was made; checkpoints keep it."""
+TRAIN_TASKS = 1_000_000
+"""Demonstrations are of tasks out of this many, or of all if there are fewer."""
 Progress = Callable[[str, float], None]
 """Told what is being done and how much of it is done, 0 to 1."""
 
@@ -203,9 +205,10 @@ async def _demonstrations(
     managed, flat = Renderer(chat, environment.context), Renderer(chat, "full")
     pairs: list[Demonstration] = []
     number = 0
+    tasks = min(TRAIN_TASKS, environment.size("train") or TRAIN_TASKS)
     while len(pairs) < count:
         number += 1
-        task = environment.task("train", derived(seed, "demonstration", number) % 1_000_000)
+        task = environment.task("train", derived(seed, "demonstration", number) % tasks)
         episode = await environment.open(task, derived(seed, number))
         short, long = managed.open(episode.opening()), flat.open(episode.opening())
         for turn in range(environment.turn_limit):

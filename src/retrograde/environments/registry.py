@@ -18,9 +18,11 @@ from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
+from retrograde.environments.search.geo_search import GeoSearch
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
+        "geo_search": GeoSearch,
         "hop": Hop,
         "lake": Lake,
         "market": Market,

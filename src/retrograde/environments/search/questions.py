@@ -1,0 +1,218 @@
+"""Questions over a chain of facts, with the passage that holds each of them.
+
+A question begins at a name and follows relations; what the last one leads to is the answer.
+Every relation is a function of the world, so every question has one answer; it is never a name
+that the question holds, and no country comes twice on the way.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from retrograde.data.seeds import derived
+from retrograde.environments.protocol import Split
+from retrograde.environments.search.geography import ALIASES, LISTED, Country, World, folded, world
+from retrograde.environments.search.retriever import Passage
+
+FEWEST_HOPS, MOST_HOPS = 2, 4
+TEST_SHARE = 5
+"""One question in so many is a test question; which, is a hash of its words."""
+IN_THIS_ORDER = "in this order:"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What leads from one name to another."""
+
+    asked: str
+    """How a question says it, in front of the name."""
+    sought: str
+    """The word that a search for it adds to the name."""
+
+
+CAPITAL_OF = Relation("the country whose capital is", "capital")
+CITY_IN = Relation("the country with the city of", "city")
+ONLY_USER = Relation("the only country whose currency is", "currency")
+FIRST_USER = Relation("the most populous country whose currency is", "countries")
+FIRST_ON = Relation("the most populous country in", "countries")
+SECOND_ON = Relation("the second most populous country in", "countries")
+FIRST_NEIGHBOUR = Relation("the most populous neighbour of", "neighbours")
+SECOND_NEIGHBOUR = Relation("the second most populous neighbour of", "neighbours")
+CAPITAL = Relation("the capital of", "capital")
+CURRENCY = Relation("the currency of", "currency")
+CONTINENT = Relation("the continent of", "continent")
+
+MOVES = (FIRST_NEIGHBOUR, SECOND_NEIGHBOUR)
+"""From a country to a country."""
+LAST = (CAPITAL, CURRENCY, CONTINENT)
+"""From a country to what no question goes on from."""
+RELATIONS = (
+    CAPITAL_OF, CITY_IN, ONLY_USER, FIRST_USER, FIRST_ON, SECOND_ON, *MOVES, *LAST,
+)  # fmt: skip
+WHAT, WHICH = "What is", "Which country is"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One step: a relation of a name, what it leads to, and where that is written."""
+
+    relation: Relation
+    name: str
+    value: str
+    passage: Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A chain of facts, asked for its end."""
+
+    facts: tuple[Fact, ...]
+    golds: tuple[str, ...]
+    """The right answer, then others that are as right."""
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        ends_in_country = self.facts[-1].relation not in LAST
+        asked = " ".join(fact.relation.asked for fact in reversed(self.facts))
+        return f"{WHICH if ends_in_country else WHAT} {asked} {self.facts[0].name}?"
+
+    @property
+    def split(self) -> Split:
+        """Where the question belongs, whichever world it is asked in."""
+        return "train" if derived("geo_search", self.text) % TEST_SHARE else "test"
+
+
+class Facts:
+    """All facts of a world, and the passages that hold them."""
+
+    def __init__(self, of: World) -> None:
+        """Write them down."""
+        self.world = of
+        self.known: dict[tuple[Relation, str], Fact] = {}
+        self.names: dict[Passage, tuple[str, ...]] = {}
+        """Whom or what a passage is about, and what it says of it."""
+        passages: list[Passage] = []
+        for country in of.countries:
+            passages += self._of_country(country)
+        for continent, countries in of.continents.items():
+            passages.append(self._of_continent(continent, countries))
+        for currency, countries in of.currencies.items():
+            if of.everywhere[currency] > 1:
+                passages.append(self._of_currency(currency, countries))
+        self.passages = tuple(passages)
+
+    def _add(self, relation: Relation, name: str, value: str, passage: Passage) -> None:
+        self.known[relation, name] = Fact(relation, name, value, passage)
+        self.names.setdefault(passage, (name, value))
+
+    def _of_country(self, country: Country) -> Iterator[Passage]:
+        name, capital, currency = country.name, country.capital, country.currency
+        passage = Passage(f"{capital} is the capital of {name}.")
+        if capital in self.world.capitals:
+            self._add(CAPITAL_OF, capital, name, passage)
+        self._add(CAPITAL, name, capital, passage)
+        yield passage
+        passage = Passage(f"The currency of {name} is {currency} ({country.currency_name}).")
+        if self.world.everywhere[currency] == 1:
+            self._add(ONLY_USER, currency, name, passage)
+        self._add(CURRENCY, name, currency, passage)
+        yield passage
+        text = f"{name} is a country on the continent of {country.continent}."
+        passage = Passage(text, keys=f"continent of {name}")
+        self._add(CONTINENT, name, country.continent, passage)
+        yield passage
+        for city in country.cities:
+            passage = Passage(f"{city} is a city in {name}.")
+            self._add(CITY_IN, city, name, passage)
+            yield passage
+        if country.neighbours:
+            named = ", ".join(country.neighbours[:LISTED])
+            text = f"The most populous neighbours of {name}, {IN_THIS_ORDER} {named}."
+            passage = Passage(text, keys=f"neighbours of {name}")
+            for relation, neighbour in zip(MOVES, country.neighbours, strict=False):
+                self._add(relation, name, neighbour, passage)
+            yield passage
+
+    def _of_continent(self, continent: str, countries: tuple[Country, ...]) -> Passage:
+        named = ", ".join(country.name for country in countries[:LISTED])
+        text = f"The most populous countries of {continent}, {IN_THIS_ORDER} {named}."
+        passage = Passage(text, keys=f"countries of {continent}")
+        for relation, country in zip((FIRST_ON, SECOND_ON), countries, strict=False):
+            self._add(relation, continent, country.name, passage)
+        return passage
+
+    def _of_currency(self, currency: str, countries: tuple[Country, ...]) -> Passage:
+        named = ", ".join(country.name for country in countries[:LISTED])
+        text = (
+            f"The most populous countries with the currency {currency} "
+            f"({countries[0].currency_name}), {IN_THIS_ORDER} {named}."
+        )
+        passage = Passage(text, keys=f"countries with the currency {currency}")
+        self._add(FIRST_USER, currency, countries[0].name, passage)
+        return passage
+
+    def questions(self, hops: int) -> Iterator[Question]:
+        """Every question of so many hops, once."""
+        for relation, name in self.known:
+            if relation not in LAST:
+                yield from self._beginning((self.known[relation, name],), hops)
+
+    def _beginning(self, facts: tuple[Fact, ...], hops: int) -> Iterator[Question]:
+        here = facts[-1].value
+        if len(facts) == hops:
+            question = Question(facts, self.golds(facts[-1]))
+            if not _holds(question.text, question.golds):
+                yield question
+            return
+        been = {fact.name for fact in facts} | {fact.value for fact in facts}
+        following = MOVES if len(facts) < hops - 1 else (*MOVES, *LAST)
+        for relation in following:
+            fact = self.known.get((relation, here))
+            if fact is not None and fact.value not in been:
+                yield from self._beginning((*facts, fact), hops)
+
+    def golds(self, fact: Fact) -> tuple[str, ...]:
+        """What a fact leads to, and what else it is called."""
+        value = fact.value
+        others = [*ALIASES.get(value, ()), folded(value)]
+        if fact.relation is CURRENCY:
+            name = self.world.named[fact.name].currency_name
+            others += [name, f"{name} ({value})", f"{value} ({name})"]
+        return (value, *dict.fromkeys(other for other in others if other != value.lower()))
+
+
+def _holds(text: str, golds: tuple[str, ...]) -> bool:
+    """Whether a question says its own answer."""
+    words = f" {text.rstrip('?')} "
+    return any(f" {gold} " in words for gold in golds)
+
+
+@lru_cache(maxsize=8)
+def facts(countries: int | None) -> Facts:
+    """The facts of the world, or of its most populous countries."""
+    return Facts(world(countries))
+
+
+@lru_cache(maxsize=16)
+def questions(countries: int | None, hops: int | None, split: Split) -> tuple[Question, ...]:
+    """All questions of a split, in an order that is the same everywhere.
+
+    Args:
+        countries: how many countries the world has; None for all.
+        hops: relations in a question; None for all numbers in turn, each as often.
+        split: train or test; no question is in both.
+    """
+    each = range(FEWEST_HOPS, MOST_HOPS + 1) if hops is None else (hops,)
+    sorts = [_shuffled(countries, number, split) for number in each]
+    return tuple(question for those in zip(*sorts, strict=False) for question in those)
+
+
+@lru_cache(maxsize=16)
+def _shuffled(countries: int | None, hops: int, split: Split) -> tuple[Question, ...]:
+    found: Mapping[str, Question] = {
+        question.text: question
+        for question in facts(countries).questions(hops)
+        if question.split == split
+    }
+    return tuple(found[text] for text in sorted(found, key=lambda text: derived("order", text)))
