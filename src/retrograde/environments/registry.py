@@ -19,6 +19,7 @@ from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
 from retrograde.environments.search.geo_search import GeoSearch
+from retrograde.environments.search.qa_search import QaSearch
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
@@ -26,6 +27,7 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
         "hop": Hop,
         "lake": Lake,
         "market": Market,
+        "qa_search": QaSearch,
     }
 )
 

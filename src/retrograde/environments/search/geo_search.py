@@ -135,7 +135,7 @@ class GeoSearch(SearchEnvironment):
             )
 
     @property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> Vocabulary | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Everything that rules, questions, passages and the teacher say."""
         known = facts(self.countries)
         names = {name for pair in known.names.values() for name in pair}

@@ -81,5 +81,6 @@ class Bm25:
             return ()
         scores: Any = self._index.get_scores(known)
         sharing = np.flatnonzero(scores > 0)
-        best = sharing[np.argsort(-scores[sharing], kind="stable")[:count]]
-        return tuple(self.passages[i] for i in best.tolist())
+        order = np.argsort(-scores[sharing], kind="stable")[:count]
+        best: list[int] = sharing[order].tolist()
+        return tuple(self.passages[i] for i in best)
