@@ -59,8 +59,10 @@ async def test_a_question_worked_by_hand():
     said = await play(episode, *RIGHT, EURO)
     assert [o.messages[0].content for o in said[:-1]] == [
         "<information> (1) Paris is the capital of France. </information>",
-        "<information> (1) The most populous neighbours of France, in this order: Germany, Italy, "
-        "Spain, Belgium, Switzerland. </information>",
+        (
+            "<information> (1) The most populous neighbours of France, in this order: Germany, "
+            "Italy, Spain, Belgium, Switzerland. </information>"
+        ),
         "<information> (1) The currency of Germany is EUR (Euro). </information>",
     ]
     # Three facts and the answer: each is worth a quarter.
@@ -202,7 +204,7 @@ def test_limits():
     environment = GeoSearch()
     assert (environment.turn_limit, environment.forking) == (5, Forking.FORK)
     assert environment.size("train") > 10_000
-    with pytest.raises(ValueError, match="geo_search has .* test tasks: no test-999999"):
+    with pytest.raises(ValueError, match=r"geo_search has .* test tasks: no test-999999"):
         environment.task("test", 999_999)
     with pytest.raises(ValueError, match="no test-999999"):
         environment.gold("test-999999")

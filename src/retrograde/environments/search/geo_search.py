@@ -58,8 +58,8 @@ SIGNS = ("?", ",", ".", "(", ")", "),", ").", BOX_CLOSES, "is")
 RIGHT, EARLY, SKIP, BACK, GUESS = range(5)
 """What a turn of the teacher is: right; an answer too early; the last relation for the next; the
 beginning once more; a name out of the blue."""
-ODDS = (0.6, 0.08, 0.16, 0.08, 0.08)
-ANSWER_ODDS = (0.6, 0.0, 0.0, 0.2, 0.2)
+ODDS = (0.6, 0.1, 0.18, 0.1, 0.02)
+ANSWER_ODDS = (0.6, 0.0, 0.0, 0.34, 0.06)
 
 
 @lru_cache(maxsize=8)

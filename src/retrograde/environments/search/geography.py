@@ -18,9 +18,8 @@ EXTRA = "search"
 LISTED = 5
 """Countries that a list of the most populous ones names, at most."""
 CITIES, LARGE = 3, 100_000
-"""Cities of a country that are known here, at most, and the inhabitants that they have at least."""
-DISSOLVED = frozenset({"AN", "CS"})
-"""The Netherlands Antilles, and Serbia and Montenegro, which GeoNames still lists."""
+"""Cities of a country that are known here, at most, and the inhabitants that they have at least.
+Of a part of the world only the first of them, so that its vocabulary is small."""
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "United States": ("United States of America", "USA", "US"),
     "United Kingdom": ("UK", "Great Britain"),
@@ -131,7 +130,7 @@ def world(countries: int | None = None) -> World:
             currency_name=rows[code]["currencyname"],
             population=rows[code]["population"],
             neighbours=_neighbours(code, rows, order),
-            cities=tuple(cities[code][:CITIES]),
+            cities=tuple(cities[code][: CITIES if countries is None else 1]),
         )
         for code in order
     )

@@ -2,7 +2,7 @@
 
 A question begins at a name and follows relations; what the last one leads to is the answer.
 Every relation is a function of the world, so every question has one answer; it is never a name
-that the question holds, and no country comes twice on the way.
+that the question holds, no country comes twice on the way, and no step on it can be skipped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -162,7 +162,7 @@ class Facts:
         here = facts[-1].value
         if len(facts) == hops:
             question = Question(facts, self.golds(facts[-1]))
-            if not _holds(question.text, question.golds):
+            if not _holds(question.text, question.golds) and not self._can_be_cut(facts):
                 yield question
             return
         been = {fact.name for fact in facts} | {fact.value for fact in facts}
@@ -171,6 +171,15 @@ class Facts:
             fact = self.known.get((relation, here))
             if fact is not None and fact.value not in been:
                 yield from self._beginning((*facts, fact), hops)
+
+    def _can_be_cut(self, facts: tuple[Fact, ...]) -> bool:
+        """Whether the last relation leads to the same thing from a country on the way as well.
+
+        The continent of a neighbour is most often one's own: whoever asks for that skips a step.
+        """
+        *before, last = facts
+        on_the_way = (self.known.get((last.relation, fact.name)) for fact in before)
+        return any(fact is not None and fact.value == last.value for fact in on_the_way)
 
     def golds(self, fact: Fact) -> tuple[str, ...]:
         """What a fact leads to, and what else it is called."""
