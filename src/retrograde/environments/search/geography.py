@@ -20,6 +20,8 @@ LISTED = 5
 CITIES, LARGE = 3, 100_000
 """Cities of a country that are known here, at most, and the inhabitants that they have at least.
 Of a part of the world only the first of them, so that its vocabulary is small."""
+DISSOLVED = frozenset({"AN", "CS"})
+"""The Netherlands Antilles, and Serbia and Montenegro, which GeoNames still lists."""
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "United States": ("United States of America", "USA", "US"),
     "United Kingdom": ("UK", "Great Britain"),
