@@ -60,8 +60,8 @@ async def test_a_question_worked_by_hand():
     assert [o.messages[0].content for o in said[:-1]] == [
         "<information> (1) Paris is the capital of France. </information>",
         (
-            "<information> (1) The most populous neighbours of France, in this order: Germany, "
-            "Italy, Spain, Belgium, Switzerland. </information>"
+            "<information> (1) Of all neighbours of France, the most populous is Germany, the "
+            "second most populous is Italy, then Spain. </information>"
         ),
         "<information> (1) The currency of Germany is EUR (Euro). </information>",
     ]

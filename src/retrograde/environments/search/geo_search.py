@@ -28,10 +28,15 @@ from retrograde.environments.search.format import (
     SEARCH_OPENS,
 )
 from retrograde.environments.search.questions import (
+    COUNTRIES_OF,
     FEWEST_HOPS,
-    IN_THIS_ORDER,
+    FIRST,
     MOST_HOPS,
+    NEIGHBOURS_OF,
     RELATIONS,
+    SECOND,
+    THEN,
+    USERS_OF,
     WHAT,
     WHICH,
     Question,
@@ -45,15 +50,14 @@ TO_GO = "to look up."
 """What the teacher thinks behind the number of searches to go."""
 LEAST_COUNTRIES = 10
 PASSAGE_PHRASES = (
-    *("is the capital of", "is a country on the continent of", "is a city in"),
-    *("The currency of", "The most populous neighbours of", "The most populous countries of"),
-    *("The most populous countries with the currency", IN_THIS_ORDER),
+    *("is the capital of", "is a country on the continent of", "is a city in", "The currency of"),
+    *(NEIGHBOURS_OF, COUNTRIES_OF, USERS_OF, FIRST, SECOND),
 )
 TAGS = (
     *(SEARCH_OPENS, SEARCH_CLOSES, ANSWER_OPENS, ANSWER_CLOSES),
     *(FOUND_OPENS, FOUND_CLOSES, BOX_OPENS),
 )
-SIGNS = ("?", ",", ".", "(", ")", "),", ").", BOX_CLOSES, "is")
+SIGNS = ("?", ",", ".", "(", ")", "),", ").", BOX_CLOSES, "is", THEN)
 
 RIGHT, EARLY, SKIP, BACK, GUESS = range(5)
 """What a turn of the teacher is: right; an answer too early; the last relation for the next; the

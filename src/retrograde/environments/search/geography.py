@@ -15,7 +15,7 @@ from typing import Any
 from retrograde.environments.extras import extra
 
 EXTRA = "search"
-LISTED = 5
+LISTED = 3
 """Countries that a list of the most populous ones names, at most."""
 CITIES, LARGE = 3, 100_000
 """Cities of a country that are known here, at most, and the inhabitants that they have at least.

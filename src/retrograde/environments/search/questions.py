@@ -5,7 +5,7 @@ Every relation is a function of the world, so every question has one answer; it 
 that the question holds, no country comes twice on the way, and no step on it can be skipped.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,7 +17,9 @@ from retrograde.environments.search.retriever import Passage
 FEWEST_HOPS, MOST_HOPS = 2, 4
 TEST_SHARE = 5
 """One question in so many is a test question; which, is a hash of its words."""
-IN_THIS_ORDER = "in this order:"
+NEIGHBOURS_OF, COUNTRIES_OF = "Of all neighbours of", "Of all countries of"
+USERS_OF = "Of all countries with the currency"
+FIRST, SECOND, THEN = "the most populous is", "the second most populous is", "then"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,29 +129,28 @@ class Facts:
             self._add(CITY_IN, city, name, passage)
             yield passage
         if country.neighbours:
-            named = ", ".join(country.neighbours[:LISTED])
-            text = f"The most populous neighbours of {name}, {IN_THIS_ORDER} {named}."
+            text = f"{NEIGHBOURS_OF} {name}, {_ranked(country.neighbours)}."
             passage = Passage(text, keys=f"neighbours of {name}")
             for relation, neighbour in zip(MOVES, country.neighbours, strict=False):
                 self._add(relation, name, neighbour, passage)
             yield passage
 
     def _of_continent(self, continent: str, countries: tuple[Country, ...]) -> Passage:
-        named = ", ".join(country.name for country in countries[:LISTED])
-        text = f"The most populous countries of {continent}, {IN_THIS_ORDER} {named}."
+        names = [country.name for country in countries]
+        text = f"{COUNTRIES_OF} {continent}, {_ranked(names)}."
         passage = Passage(text, keys=f"countries of {continent}")
-        for relation, country in zip((FIRST_ON, SECOND_ON), countries, strict=False):
-            self._add(relation, continent, country.name, passage)
+        for relation, name in zip((FIRST_ON, SECOND_ON), names, strict=False):
+            self._add(relation, continent, name, passage)
         return passage
 
     def _of_currency(self, currency: str, countries: tuple[Country, ...]) -> Passage:
-        named = ", ".join(country.name for country in countries[:LISTED])
-        text = (
-            f"The most populous countries with the currency {currency} "
-            f"({countries[0].currency_name}), {IN_THIS_ORDER} {named}."
+        names = [country.name for country in countries]
+        called = f"{currency} ({countries[0].currency_name})"
+        passage = Passage(
+            f"{USERS_OF} {called}, {_ranked(names)}.",
+            keys=f"countries with the currency {currency}",
         )
-        passage = Passage(text, keys=f"countries with the currency {currency}")
-        self._add(FIRST_USER, currency, countries[0].name, passage)
+        self._add(FIRST_USER, currency, names[0], passage)
         return passage
 
     def questions(self, hops: int) -> Iterator[Question]:
@@ -189,6 +190,14 @@ class Facts:
             name = self.world.named[fact.name].currency_name
             others += [name, f"{name} ({value})", f"{value} ({name})"]
         return (value, *dict.fromkeys(other for other in others if other != value.lower()))
+
+
+def _ranked(names: Sequence[str]) -> str:
+    """The first of some names that are in order."""
+    parts = [f"{FIRST} {names[0]}"]
+    parts += [f"{SECOND} {name}" for name in names[1:2]]
+    parts += [f"{THEN} {name}" for name in names[2:LISTED]]
+    return ", ".join(parts)
 
 
 def _holds(text: str, golds: tuple[str, ...]) -> bool:
