@@ -33,6 +33,8 @@ from retrograde.rendering.history import Renderer
 TOKENIZER = files("retrograde.rendering") / "chat"
 MARK = "retrograde_warm_start"
 """Key of a model's config under which it is said how it was made; checkpoints keep it."""
+TRAIN_TASKS = 1_000_000
+"""Demonstrations are of tasks out of this many, or of all if there are fewer."""
 Progress = Callable[[str, float], None]
 """Told what is being done and how much of it is done, 0 to 1."""
 
@@ -49,6 +51,9 @@ class WarmStart:
     flat_every: int = 4
     """Every so many batches, the flat history is shown instead of the managed context, so
     that a policy trained under either knows what it reads. 0 for never."""
+    parts: int = 1
+    """Passes that a batch is computed in, short contexts apart from long ones, so that less of
+    it is padding. The numbers are the same up to rounding."""
     seed: int = 0
 
 
@@ -172,11 +177,14 @@ def warm_started(
         optimizer.param_groups[0]["lr"] = settings.learning_rate * rise * fall
         chosen = [pairs[i] for i in order[step * settings.batch : (step + 1) * settings.batch]]
         flat = settings.flat_every and step % settings.flat_every == settings.flat_every - 1
-        contexts = [pair.history if flat else pair.context for pair in chosen]
-        logp = action_logp(model, contexts, [pair.action for pair in chosen], 1.0, 0)
-        loss = -torch.cat(logp).mean()
+        shown = [(pair.history if flat else pair.context, pair.action) for pair in chosen]
+        total = sum(len(action) for _, action in shown)
         optimizer.zero_grad()
-        loss.backward()
+        for part in _parts(shown, settings.parts):
+            contexts, actions = [context for context, _ in part], [action for _, action in part]
+            logp = torch.cat(action_logp(model, contexts, actions, 1.0, 0))
+            loss = -logp.mean() * (len(logp) / total)
+            loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         progress(f"warm start on {environment.name}", (step + 1) / settings.steps)
@@ -184,6 +192,15 @@ def warm_started(
         config.eos_token_id = TransformersChat(tokenizer).end_of_turn
     model.config.update({MARK: {"environment": environment.name} | asdict(settings)})
     return model.eval(), tokenizer
+
+
+def _parts(shown: list[tuple[Ids, Ids]], parts: int) -> list[list[tuple[Ids, Ids]]]:
+    """A batch in parts of like length; as it is, if there is one part."""
+    if parts == 1:
+        return [shown]
+    ordered = sorted(shown, key=lambda pair: len(pair[0]) + len(pair[1]))
+    size = -(-len(ordered) // parts)
+    return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +224,7 @@ async def _demonstrations(
     pairs: list[Demonstration] = []
     tasks = environment.size("train") or 1_000_000
     number = 0
+    tasks = min(TRAIN_TASKS, environment.size("train") or TRAIN_TASKS)
     while len(pairs) < count:
         number += 1
         task = environment.task("train", derived(seed, "demonstration", number) % tasks)

@@ -21,17 +21,21 @@ from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
+from retrograde.environments.search.geo_search import GeoSearch
+from retrograde.environments.search.qa_search import QaSearch
 from retrograde.environments.shop.shop import Shop
 from retrograde.environments.textworld.environment import TextWorld
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
         "bfcl": Bfcl,
+        "geo_search": GeoSearch,
         "gym": gym,
         "hop": Hop,
         "lake": Lake,
         "limit_holdem": LimitHoldem,
         "market": Market,
+        "qa_search": QaSearch,
         "rock_paper_scissors": RockPaperScissors,
         "shop": Shop,
         "textworld": TextWorld,
