@@ -86,10 +86,17 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     Raises:
         ValueError: bad input; nothing has been written.
     """
-    settings = settings_from(arguments)
+    return partial(_run, ready(settings_from(arguments)))
+
+
+def ready(settings: Settings) -> Training:
+    """Everything a run needs, made while a panel shows how far that is.
+
+    Raises:
+        ValueError: bad input; nothing has been written.
+    """
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-        training = prepared(settings, panel.progress)
-    return partial(_run, training)
+        return prepared(settings, panel.progress)
 
 
 def settings_from(arguments: Sequence[str]) -> Settings:
@@ -172,13 +179,18 @@ def carried_out(training: Training, show: Show) -> None:
 
 
 def _run(training: Training) -> int:
+    summary(training.settings, carried_out_shown(training))
+    return 0
+
+
+def carried_out_shown(training: Training) -> Panel:
+    """Run it to its end while a panel shows how far it is; the panel as it stood last."""
     settings = training.settings
     if not settings.quiet:
         print(f"run directory: {settings.out}", file=sys.stderr)
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
         carried_out(training, panel.show)
-    _summary(settings, panel)
-    return 0
+    return panel
 
 
 async def _trained(settings: Settings, state: State, ports: Ports) -> None:
@@ -323,7 +335,8 @@ def _tasks(run: Run, settings: Settings) -> Callable[[int, int], Sequence[str]]:
     return tasks
 
 
-def _summary(settings: Settings, panel: Panel) -> None:
+def summary(settings: Settings, panel: Panel) -> None:
+    """Print what came of a run, and what could be done next."""
     text = (settings.out / "metrics.jsonl").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
     first, *_, last = [line for line in [lines[0], *lines] if "eval/success" in line]
@@ -343,11 +356,11 @@ def _summary(settings: Settings, panel: Panel) -> None:
             "than 0); try more --prompts, an easier task, or a lower --algorithm.min-signal",
             soft_wrap=True,
         )
+    evaluated = f"\nnext: retrograde evaluate {final} --environment {settings.environment_name}"
     console.print(
         f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
         f"in {last['wall_seconds']:.0f} s\n"
-        f"checkpoint: {final}\n"
-        f"next: retrograde evaluate {final} --environment {settings.environment_name}",
+        f"checkpoint: {final}{evaluated if settings.arguments else ''}",
         soft_wrap=True,
         highlight=False,
     )

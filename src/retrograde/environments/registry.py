@@ -4,26 +4,25 @@ A name may take an argument behind a colon (`gym:FrozenLake-v1`). Anything else 
 the user's own: `FILE.py:NAME` or `package.module:NAME`.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import Any, cast
+from types import MappingProxyType
+from typing import cast
 
 from retrograde.data.names import named
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
+from retrograde.environments.own import own
 from retrograde.environments.protocol import Environment
+from retrograde.environments.tools.options import Tools
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
         "hop": Hop,
         "lake": Lake,
         "market": Market,
+        "tools": Tools,
     }
 )
 
@@ -49,31 +48,7 @@ def environment_named(name: str) -> Callable[..., Environment]:
 
 
 def _own(name: str) -> Callable[..., Environment]:
-    place, _, attribute = name.rpartition(":")
-    found: Any = getattr(_module(place, name), attribute, None)
-    if found is None:
-        raise ValueError(f"environment {name!r}: there is no {attribute!r} in {place}")
+    found = own(name, "environment", f"{', '.join(ENVIRONMENTS)}, ")
     if callable(found):
         return cast("Callable[..., Environment]", found)
     return lambda: cast("Environment", found)
-
-
-def _module(place: str, name: str) -> ModuleType:
-    if not place.endswith(".py"):
-        try:
-            return import_module(place)
-        except ModuleNotFoundError as cause:
-            raise ValueError(
-                f"environment {name!r}: known are {', '.join(ENVIRONMENTS)}, FILE.py:NAME and "
-                f"package.module:NAME; {place!r} could not be imported: {cause}"
-            ) from cause
-    path = Path(place)
-    if not path.is_file():
-        raise ValueError(f"environment {name!r}: there is no file {place}")
-    spec = spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"environment {name!r}: {place} is no Python file")
-    module = module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module

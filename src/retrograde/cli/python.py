@@ -1,0 +1,123 @@
+"""`retrograde.train`: what the command does, as a function, for environments made in Python."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from retrograde.algorithms.algorithm import Algorithm
+from retrograde.algorithms.registry import algorithm_named
+from retrograde.cli.settings import Settings, fitting, usual_out
+from retrograde.cli.train import carried_out_shown, check_out, ready, summary
+from retrograde.environments.protocol import Environment
+from retrograde.environments.registry import environment_named
+from retrograde.trainer.checkpoint import checkpoints
+from retrograde.trainer.run import Run
+
+
+class RunSettings(TypedDict, total=False):
+    """The fields of `Run`, each of which may be left out."""
+
+    steps: int | None
+    max_env_steps: int | None
+    max_tokens: int | None
+    max_seconds: float | None
+    seed: int
+    prompts: int | None
+    temperature: float
+    weight_decay: float
+    eval_every: int | None
+    eval_first: int
+    eval_episodes: int | None
+    save_every: int
+    keep_checkpoints: int
+    keep_rollouts: int
+    max_tokens_per_microbatch: int
+    turn_seconds: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run that is over."""
+
+    out: Path
+    """Its directory: manifest, metrics, rollout trees, checkpoints."""
+    checkpoint: Path
+    """The last one: a `save_pretrained` directory."""
+    metrics: Sequence[dict[str, float]]
+    """One for each iteration, the first before any learning."""
+
+    @property
+    def success(self) -> float:
+        """Share of the held-out tasks that were done at the end, at temperature 1."""
+        return next(line["eval/success"] for line in reversed(self.metrics) if _is_evaluated(line))
+
+
+def train(
+    environment: Environment | str,
+    *,
+    algorithm: Algorithm | str = "rtpo",
+    model: str = "embedded",
+    out: Path | str | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+    **run: Unpack[RunSettings],
+) -> Trained:
+    """Train a model on an environment; the same as the command `retrograde train`.
+
+    Args:
+        environment: an environment, or the name of one that needs no options.
+        algorithm: an algorithm, such as `rtpo(siblings=4)`, or the name of one.
+        model: `embedded`, another registered name, a directory, or a hub id.
+        out: where the run is kept; a new directory in runs/ if left out.
+        resume: go on with the run in `out`.
+        quiet: show nothing.
+        run: how long, how much at once, and so on: the fields of `Run`.
+
+    Raises:
+        ValueError: bad input; nothing has been written.
+    """
+    world = environment_named(environment)() if isinstance(environment, str) else environment
+    method = algorithm_named(algorithm)() if isinstance(algorithm, str) else algorithm
+    named = algorithm if isinstance(algorithm, str) else "own"
+    wanted = Run(**run)
+    usual = usual_out(f"{world.name}-{named}-{wanted.seed}", resume=resume)
+    settings = fitting(
+        Settings(
+            named,
+            environment if isinstance(environment, str) else world.name,
+            model,
+            method,
+            world,
+            wanted,
+            Path(out) if out is not None else usual,
+            resume,
+            quiet,
+            (),
+        )
+    )
+    check_out(settings.out, resume=resume)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        _trained(settings)
+    else:  # a notebook: its event loop is busy with this very call
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(_trained, settings).result()
+    lines = (settings.out / "metrics.jsonl").read_text().splitlines()
+    last = checkpoints(settings.out / "checkpoints")[-1]
+    return Trained(settings.out, last, [json.loads(line) for line in lines])
+
+
+def _trained(settings: Settings) -> None:
+    training = ready(settings)
+    panel = carried_out_shown(training)
+    if not settings.quiet:
+        summary(training.settings, panel)
+
+
+def _is_evaluated(line: dict[str, float]) -> bool:
+    return "eval/success" in line
