@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.registry import algorithm_named
-from retrograde.cli.settings import Settings, fitting, usual_out
-from retrograde.cli.train import carried_out_shown, check_out, ready, summary
+from retrograde.cli.quiet import quiet_libraries
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import environment_named
 from retrograde.trainer.checkpoint import checkpoints
 from retrograde.trainer.run import Run
+
+if TYPE_CHECKING:
+    from retrograde.cli.settings import Settings
 
 
 class RunSettings(TypedDict, total=False):
@@ -80,6 +82,10 @@ def train(
     Raises:
         ValueError: bad input; nothing has been written.
     """
+    quiet_libraries()
+    from retrograde.cli.settings import Settings, fitting, usual_out
+    from retrograde.cli.train import check_out
+
     world = environment_named(environment)() if isinstance(environment, str) else environment
     method = algorithm_named(algorithm)() if isinstance(algorithm, str) else algorithm
     named = algorithm if isinstance(algorithm, str) else "own"
@@ -100,19 +106,27 @@ def train(
         )
     )
     check_out(settings.out, resume=resume)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        _trained(settings)
-    else:  # a notebook: its event loop is busy with this very call
+    if _is_looping():  # in a notebook, whose event loop is busy with this very call
         with ThreadPoolExecutor(1) as beside:
             beside.submit(_trained, settings).result()
+    else:
+        _trained(settings)
     lines = (settings.out / "metrics.jsonl").read_text().splitlines()
     last = checkpoints(settings.out / "checkpoints")[-1]
     return Trained(settings.out, last, [json.loads(line) for line in lines])
 
 
-def _trained(settings: Settings) -> None:
+def _is_looping() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _trained(settings: "Settings") -> None:
+    from retrograde.cli.train import carried_out_shown, ready, summary
+
     training = ready(settings)
     panel = carried_out_shown(training)
     if not settings.quiet:

@@ -237,10 +237,16 @@ def resolved(settings: Settings, recommended: Recommended) -> Settings:
         run = replace(run, steps=steps, max_env_steps=recommended.max_env_steps)
     if run.prompts is None:
         run = replace(run, prompts=recommended.prompts)
+    held_out = settings.environment.size("test")
     if run.eval_episodes is None:
-        held_out = settings.environment.size("test") or recommended.eval_episodes
-        episodes = min(recommended.eval_episodes, max(1, held_out - run.eval_first))
-        run = replace(run, eval_episodes=episodes)
+        left = max(1, (held_out or recommended.eval_episodes) - run.eval_first)
+        run = replace(run, eval_episodes=min(recommended.eval_episodes, left))
+    last = run.eval_first + (run.eval_episodes or 1)
+    if held_out is not None and last > held_out:
+        raise ValueError(
+            f"eval_first + eval_episodes: {settings.environment_name} has {held_out} held-out "
+            f"tasks, and {last} would be needed"
+        )
     if update.learning_rate is None:
         update = replace(update, learning_rate=recommended.learning_rate)
     algorithm: Algorithm = replace(settings.algorithm, update=update)

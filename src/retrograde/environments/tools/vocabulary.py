@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from retrograde.environments.tools.episode import ToolEpisode
 
 PLAYED = 500
-"""Tasks of each split that the teacher does to find words out."""
+"""Episodes of each split that the teacher plays to find words out, few tasks several times."""
 SPACED = ("pythonic", "react")
 """Formats that mean the same with a space between any two words."""
 _WORD = re.compile(r"\w+|[^\w\s]+")
@@ -32,8 +32,9 @@ async def heard(environment: "ToolEnvironment") -> Vocabulary:
     phrases: dict[str, None] = {}
     words = dict.fromkeys(environment.words)
     for split in ("train", "test"):
-        for i in range(min(PLAYED, environment.size(split))):
-            episode = await environment.open(f"{split}-{i}", i)
+        size = environment.size(split)
+        for i in range(PLAYED):
+            episode = await environment.open(f"{split}-{i % size}", i)
             try:
                 for text in await _played(episode, i):
                     words |= dict.fromkeys(_WORD.findall(text))
