@@ -21,6 +21,8 @@ class ToolTimeoutError(TimeoutError):
 class Caught:
     """Holds what a block raised: what a tool raises is its caller's to hear, whatever it is."""
 
+    lets_through: tuple[type[BaseException], ...] = (asyncio.CancelledError, KeyboardInterrupt)
+    """What is meant to stop a task or the program."""
     error: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -33,8 +35,8 @@ class Caught:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """Keep the error; let through what is meant to stop a task or the program."""
-        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+        """Keep the error."""
+        if isinstance(error, self.lets_through):
             return False
         self.error = error
         return error is not None
@@ -72,12 +74,14 @@ async def _in_a_thread(function: Callable[..., T], arguments: Mapping[str, Any])
     context = contextvars.copy_context()
 
     def run() -> None:
-        with Caught() as caught:
+        with Caught(lets_through=()) as caught:  # in a thread there is nobody to let it through to
             result = context.run(function, **arguments)
             if not done.cancelled():
                 done.set_result(result)
-        if caught.error is not None and not done.cancelled():
-            done.set_exception(caught.error)
+        error = caught.error
+        if error is not None and not done.cancelled():
+            stops = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
+            done.set_exception(RuntimeError(repr(error)) if stops else error)
 
     threading.Thread(target=run, name=f"tool {function!r:.40}", daemon=True).start()
     return await asyncio.wrap_future(done)

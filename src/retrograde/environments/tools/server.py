@@ -72,14 +72,16 @@ class Server:
         task = server._task = asyncio.create_task(server._held(ready, seconds))
         try:
             await asyncio.wait({ready, task}, timeout=seconds, return_when="FIRST_COMPLETED")
-            if not ready.done():
-                late = f"no answer within {seconds:g} seconds"
-                task.cancel()
-                await asyncio.wait({task}, timeout=STOP_SECONDS)
-                raise ServerError(server._obituary(late))
+            is_late = not ready.done() and not task.done()
         finally:
             if not ready.done():
+                # Seen to its end here: cancelled a second time, when the loop ends, the SDK would
+                # leave the server running.
                 task.cancel()
+                await asyncio.wait({task}, timeout=STOP_SECONDS)
+        if not ready.done():
+            late = f"no answer within {seconds:g} seconds" if is_late else "it did not start"
+            raise ServerError(server._obituary(late))
         return server
 
     @property

@@ -77,7 +77,7 @@ def check_reset(toolbox: object, columns: Mapping[str, Any], where: str) -> None
 
 def is_forkable(toolbox: object) -> bool:
     """Whether it says itself how it is copied."""
-    return hasattr(toolbox, "fork")
+    return callable(getattr(toolbox, "fork", None))
 
 
 def is_copyable(toolbox: object) -> bool:
