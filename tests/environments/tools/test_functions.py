@@ -73,7 +73,7 @@ def test_signature_and_docstring_are_the_schema():
             },
         },
     }
-    assert tool.line == "add(a, b): Add two numbers."
+    assert tool.line == "add(a: integer, b: integer): Add two numbers."
     assert tool_of(Counter().more, 1.0).parameters["required"] == ["by"]
 
 

@@ -47,7 +47,11 @@ class Tool:
     @property
     def line(self) -> str:
         """What people, and policies without a template for tools, are told."""
-        takes = ", ".join(self.parameters.get("properties", {}))
+        names = self.parameters.get("properties", {})
+        takes = ", ".join(
+            f"{name}: {' or '.join(sorted(_kinds(_property(self.parameters, name)))) or 'any'}"
+            for name in names
+        )
         about = " ".join(self.description.split())
         return f"{self.name}({takes}): {about}" if about else f"{self.name}({takes})"
 
