@@ -16,6 +16,7 @@ from retrograde.environments.market import Market
 from retrograde.environments.own import own
 from retrograde.environments.protocol import Environment
 from retrograde.environments.tools.options import Tools
+from retrograde.environments.verifiers.environment import Verifiers
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
@@ -23,10 +24,11 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
         "lake": Lake,
         "market": Market,
         "tools": Tools,
+        "verifiers": Verifiers,
     }
 )
 
-TAKES: Mapping[str, str] = MappingProxyType({})
+TAKES: Mapping[str, str] = MappingProxyType({"verifiers": "environment"})
 """The field that the argument behind the colon fills, for environments that take one."""
 
 

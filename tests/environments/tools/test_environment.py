@@ -123,7 +123,8 @@ async def test_the_opening_names_the_tools_as_the_format_wants_it():
     system, _ = (await environment.open("train-0", 0)).opening()
     assert system.tools == ()
     assert system.content.startswith(
-        "Be brief.\n\nUse tools.\n\nYou have these tools:\n- add(a: integer, b: integer): Add two numbers.\n\nTo call"
+        "Be brief.\n\nUse tools.\n\nYou have these tools:\n"
+        "- add(a: integer, b: integer): Add two numbers.\n\nTo call"
     )
     assert (await adding(listed_in="text").open("train-0", 0)).opening()[0].tools == ()
 

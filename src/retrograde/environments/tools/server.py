@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 from retrograde.environments.extras import extra
 from retrograde.environments.tools.function import cleaned, told
 from retrograde.environments.tools.limit import Caught
-from retrograde.environments.tools.tool import Result, Tool, ToolEvent
+from retrograde.environments.tools.schema import checker
+from retrograde.environments.tools.tool import Result, Tool, ToolEvent, never_run
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -201,35 +202,12 @@ async def _listed(client: "Client", place: str) -> tuple[Tool, ...]:
 
 
 def _tool(found: Any, place: str) -> Tool:
-    """A server's tool; its `run` is set when it is bound to a running server."""
-    jsonschema = extra("jsonschema", "mcp")
-    referencing = extra("referencing", "mcp")
-    schema: Mapping[str, Any] = found.input_schema
-    kind = jsonschema.validators.validator_for(schema)
+    """A server's tool, named but not run; `bound` lets it run."""
     try:
-        kind.check_schema(schema)
-    except jsonschema.SchemaError as cause:
-        raise ServerError(
-            f"MCP server {place!r}: the schema of {found.name} is none: {cause.message}"
-        ) from cause
-    # A registry of its own: references to other places are not fetched.
-    validator = kind(schema, registry=referencing.Registry())
-
-    def wrong(arguments: Mapping[str, Any]) -> str | None:
-        try:
-            problem = jsonschema.exceptions.best_match(validator.iter_errors(dict(arguments)))
-        except referencing.exceptions.Unresolvable:
-            return None  # the server checks them as well
-        if problem is None:
-            return None
-        place = ".".join(str(part) for part in problem.absolute_path)
-        return f"{place}: {problem.message}" if place else str(problem.message)
-
-    return Tool(found.name, found.description or "", schema, wrong, _unbound)
-
-
-async def _unbound(arguments: Mapping[str, Any]) -> Result:  # noqa: ARG001
-    raise RuntimeError("a server's tool runs when it is bound to a running server")
+        wrong = checker(found.input_schema)
+    except ValueError as cause:
+        raise ServerError(f"MCP server {place!r}: {found.name}: {cause}") from cause
+    return Tool(found.name, found.description or "", found.input_schema, wrong, never_run)
 
 
 def _result(result: Any) -> Result:

@@ -56,6 +56,11 @@ class Tool:
         return f"{self.name}({takes}): {about}" if about else f"{self.name}({takes})"
 
 
+async def never_run(arguments: Mapping[str, Any]) -> Result:  # noqa: ARG001
+    """What a tool runs that is only named here."""
+    raise RuntimeError("this tool is named here, and run elsewhere")
+
+
 def checked(call: Call | Malformed, tools: Mapping[str, Tool]) -> Call | Malformed:
     """The call with arguments of the types its tool asks for; malformed if it cannot be run."""
     if isinstance(call, Malformed):
