@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +26,7 @@ from retrograde.backends.sampler import action_logp
 from retrograde.backends.word_tokenizer import word_tokenizer
 from retrograde.data.seeds import derived
 from retrograde.data.vocabulary import Vocabulary
+from retrograde.environments.description import described
 from retrograde.environments.protocol import Environment
 from retrograde.policies.protocol import Ids
 from retrograde.rendering.history import Renderer
@@ -64,6 +65,7 @@ WARM_STARTS = {
     "market": WarmStart(steps=100, flat_every=0),
     "rock_paper_scissors": WarmStart(steps=300, flat_every=0),
     "shop": WarmStart(steps=300, batch=64, flat_every=0),
+    "tools": WarmStart(steps=60, batch=64, flat_every=0),
 }
 """Long enough to know the format and to be right sometimes, short enough to leave the rest
 to reinforcement learning."""
@@ -133,12 +135,14 @@ def embedded_directory(environment: Environment, progress: Progress) -> Path:
 
 def _key(environment: Environment, settings: WarmStart) -> str:
     """A content hash: anything that changes the outcome of a warm start changes it."""
-    if not is_dataclass(environment) or isinstance(environment, type):
+    description = described(environment)
+    if description is None:
         raise ValueError(
-            f"{environment.name}: a warm start needs an environment that is plain data"
+            f"{environment.name}: a warm start needs an environment that is plain data, or that "
+            "describes itself"
         )
     parts = [
-        json.dumps(asdict(environment), sort_keys=True, default=str),
+        json.dumps(description, sort_keys=True, default=str),
         json.dumps(asdict(settings), sort_keys=True),
         version("torch"),
         version("transformers"),
@@ -222,9 +226,8 @@ async def _demonstrations(
     chat = TransformersChat(tokenizer)
     managed, flat = Renderer(chat, environment.context), Renderer(chat, "full")
     pairs: list[Demonstration] = []
-    tasks = environment.size("train") or 1_000_000
-    number = 0
     tasks = min(TRAIN_TASKS, environment.size("train") or TRAIN_TASKS)
+    number = 0
     while len(pairs) < count:
         number += 1
         task = environment.task("train", derived(seed, "demonstration", number) % tasks)

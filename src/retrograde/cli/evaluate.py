@@ -79,6 +79,8 @@ def _recorded(checkpoint: Path, name: str) -> tuple[list[str], Run, ModelOptions
         return [], Run(), PLAIN
     words: list[str] = []
     for option, value in settings["environment_settings"].items():
+        if isinstance(value, dict):
+            continue  # hashes of what an environment holds, which are no option
         if isinstance(value, bool):
             words.append(f"--environment.{'' if value else 'no-'}{option.replace('_', '-')}")
         elif value is not None:

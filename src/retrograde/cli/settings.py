@@ -6,7 +6,7 @@ and of a run: options, types, defaults and help are read from them.
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
 from retrograde.backends.model_options import ModelOptions
+from retrograde.environments.description import described
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
 from retrograde.rendering.context import shown_under
@@ -89,29 +90,39 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         args=rest,
     )
     shown_under(parsed.environment.context)
-    rewards = rewards_named(list(dict.fromkeys(names.reward)))
-    hindered = obstacles(parsed.algorithm, parsed.environment, rewards)
+    usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
+    return fitting(
+        Settings(
+            names.algorithm,
+            names.environment,
+            names.model,
+            parsed.algorithm,
+            parsed.environment,
+            parsed.model,
+            parsed.run,
+            rewards_named(list(dict.fromkeys(names.reward))),
+            names.out or usual_out(usual, resume=names.resume),
+            names.resume,
+            names.quiet,
+            tuple(word for word in arguments if word != "--resume"),
+        )
+    )
+
+
+def fitting(settings: Settings) -> Settings:
+    """The same settings, if the algorithm can run on the environment.
+
+    Raises:
+        ValueError: it cannot; what is in the way, and which algorithms could.
+    """
+    hindered = obstacles(settings.algorithm, settings.environment, settings.rewards)
     if hindered:
         raise ValueError(
-            f"{names.algorithm} cannot run on the environment {names.environment}: "
-            f"{'; '.join(hindered)}. Methods that can: "
-            f"{', '.join(_fitting(parsed.environment, rewards))}"
+            f"{settings.algorithm_name} cannot run on the environment "
+            f"{settings.environment_name}: {'; '.join(hindered)}. Methods that can: "
+            f"{', '.join(_fitting(settings.environment, settings.rewards))}"
         )
-    usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
-    return Settings(
-        names.algorithm,
-        names.environment,
-        names.model,
-        parsed.algorithm,
-        parsed.environment,
-        parsed.model,
-        parsed.run,
-        rewards,
-        names.out or _usual_out(usual, resume=names.resume),
-        names.resume,
-        names.quiet,
-        tuple(word for word in arguments if word != "--resume"),
-    )
+    return settings
 
 
 def named_out(arguments: Sequence[str]) -> Path | None:
@@ -131,7 +142,7 @@ def _names() -> argparse.ArgumentParser:
     return parser
 
 
-def _usual_out(name: str, *, resume: bool) -> Path:
+def usual_out(name: str, *, resume: bool) -> Path:
     """The first directory of that name that is still free; to resume, the last one in use."""
     runs = Path("runs")
     used = [runs / name, *sorted(runs.glob(f"{name}-[0-9]*"), key=lambda p: (len(p.name), p.name))]
@@ -154,10 +165,8 @@ def parse_environment(name: str, arguments: Sequence[str], prog: str) -> Environ
 
 
 def environment_settings(environment: Environment) -> dict[str, Any]:
-    """The fields of an environment, as plain data."""
-    if not is_dataclass(environment) or isinstance(environment, type):
-        return {}
-    return asdict(environment)
+    """What makes an environment what it is, as plain data."""
+    return described(environment) or {}
 
 
 def _fitting(environment: Environment, rewards: Rewards | None) -> list[str]:

@@ -90,10 +90,17 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     Raises:
         ValueError: bad input; nothing has been written.
     """
-    settings = settings_from(arguments)
+    return partial(_run, ready(settings_from(arguments)))
+
+
+def ready(settings: Settings) -> Training:
+    """Everything a run needs, made while a panel shows how far that is.
+
+    Raises:
+        ValueError: bad input; nothing has been written.
+    """
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-        training = prepared(settings, panel.progress)
-    return partial(_run, training)
+        return prepared(settings, panel.progress)
 
 
 def settings_from(arguments: Sequence[str]) -> Settings:
@@ -179,6 +186,12 @@ def carried_out(training: Training, show: Show) -> None:
 
 
 def _run(training: Training) -> int:
+    summary(training.settings, carried_out_shown(training))
+    return 0
+
+
+def carried_out_shown(training: Training) -> Panel:
+    """Run it to its end while a panel shows how far it is; the panel as it stood last."""
     settings = training.settings
     if not settings.quiet:
         print(f"run directory: {settings.out}", file=sys.stderr)
@@ -186,8 +199,7 @@ def _run(training: Training) -> int:
             print(_rewritten(training.parts.loaded), file=sys.stderr)
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
         carried_out(training, panel.show)
-    _summary(settings, panel)
-    return 0
+    return panel
 
 
 async def _trained(settings: Settings, state: State, ports: Ports) -> None:
@@ -234,10 +246,16 @@ def resolved(settings: Settings, recommended: Recommended) -> Settings:
         run = replace(run, steps=steps, max_env_steps=recommended.max_env_steps)
     if run.prompts is None:
         run = replace(run, prompts=recommended.prompts)
+    held_out = settings.environment.size("test")
     if run.eval_episodes is None:
-        held_out = settings.environment.size("test") or recommended.eval_episodes
-        episodes = min(recommended.eval_episodes, max(1, held_out - run.eval_first))
-        run = replace(run, eval_episodes=episodes)
+        left = max(1, (held_out or recommended.eval_episodes) - run.eval_first)
+        run = replace(run, eval_episodes=min(recommended.eval_episodes, left))
+    last = run.eval_first + (run.eval_episodes or 1)
+    if held_out is not None and last > held_out:
+        raise ValueError(
+            f"eval_first + eval_episodes: {settings.environment_name} has {held_out} held-out "
+            f"tasks, and {last} would be needed"
+        )
     if update.learning_rate is None:
         update = replace(update, learning_rate=recommended.learning_rate)
     algorithm: Algorithm = replace(settings.algorithm, update=update)
@@ -347,7 +365,8 @@ def _rewritten(loaded: LoadedModel) -> str:
     )
 
 
-def _summary(settings: Settings, panel: Panel) -> None:
+def summary(settings: Settings, panel: Panel) -> None:
+    """Print what came of a run, and what could be done next."""
     text = (settings.out / "metrics.jsonl").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
     first, *_, last = [line for line in [lines[0], *lines] if "eval/success" in line]
@@ -369,11 +388,11 @@ def _summary(settings: Settings, panel: Panel) -> None:
         )
     if last.get("completions/clipped_ratio", 0.0) > MOST:
         console.print(complaint(last["completions/clipped_ratio"]), soft_wrap=True)
+    evaluated = f"\nnext: retrograde evaluate {final} --environment {settings.environment_name}"
     console.print(
         f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
         f"in {last['wall_seconds']:.0f} s\n"
-        f"checkpoint: {final}\n"
-        f"next: retrograde evaluate {final} --environment {settings.environment_name}",
+        f"checkpoint: {final}{evaluated if settings.arguments else ''}",
         soft_wrap=True,
         highlight=False,
     )

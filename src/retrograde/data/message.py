@@ -19,7 +19,9 @@ THOUGHT_CLOSES = "</think>"
 class Message:
     """One message of a chat."""
 
-    role: Literal["system", "user", "tool"]
+    role: Literal["system", "user", "assistant", "tool"]
+    """An assistant's message stands in an opening alone: words that the policy is shown as its
+    own and did not say."""
     content: str
     lasting: bool = False
     """Whether the `markov` context policy, which forgets everything but the last

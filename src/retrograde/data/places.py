@@ -1,13 +1,15 @@
 """Things of the user's own, named by where they are: `FILE.py:NAME` or `package.module:NAME`."""
 
 import sys
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
-def found_at(name: str, what: str, known: str = "") -> object:
+def found_at(name: str, what: str, known: str = "") -> Any:
     """What has that name in its file or module.
 
     Args:
@@ -19,8 +21,9 @@ def found_at(name: str, what: str, known: str = "") -> object:
         ValueError: there is no such file, module or name.
     """
     place, _, attribute = name.rpartition(":")
-    found: object = getattr(_module(place, f"{what} {name!r}", known), attribute, None)
-    if found is None:
+    missing = object()
+    found: Any = getattr(_module(place, f"{what} {name!r}", known), attribute, missing)
+    if found is missing:
         raise ValueError(f"{what} {name!r}: there is no {attribute!r} in {place}")
     return found
 
@@ -37,10 +40,17 @@ def _module(place: str, asked: str, known: str) -> ModuleType:
     path = Path(place)
     if not path.is_file():
         raise ValueError(f"{asked}: there is no file {place}")
-    spec = spec_from_file_location(path.stem, path)
+    return _loaded(path.resolve(), path.stat().st_mtime_ns)
+
+
+@lru_cache(64)
+def _loaded(path: Path, changed: int) -> ModuleType:  # noqa: ARG001 - a changed file is another
+    """A file as a module; run once, so that all that is taken from it shares its state."""
+    name = f"_own_{path.stem}"  # a file called random.py must not become everybody's `random`
+    spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{asked}: {place} is no Python file")
+        raise ValueError(f"{path} is no Python file")
     module = module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module

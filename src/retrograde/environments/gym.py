@@ -179,10 +179,8 @@ class Gym(PlainTasks):
             set_(self, name, value)
         set_(self, "make", make)
         set_(self, "renderer", renderer if isinstance(renderer, str) else "given")
-        given = (
-            found_at(renderer, "renderer") if isinstance(renderer, str) and renderer else renderer
-        )
-        set_(self, "_sight", given or None)
+        is_named = isinstance(renderer, str) and renderer != ""
+        set_(self, "_sight", found_at(renderer, "renderer") if is_named else renderer or None)
         set_(self, "context", context)
         world = self.made()
         try:

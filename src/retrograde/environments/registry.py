@@ -25,6 +25,8 @@ from retrograde.environments.search.geo_search import GeoSearch
 from retrograde.environments.search.qa_search import QaSearch
 from retrograde.environments.shop.shop import Shop
 from retrograde.environments.textworld.environment import TextWorld
+from retrograde.environments.tools.options import Tools
+from retrograde.environments.verifiers.environment import Verifiers
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
@@ -39,10 +41,12 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
         "rock_paper_scissors": RockPaperScissors,
         "shop": Shop,
         "textworld": TextWorld,
+        "tools": Tools,
+        "verifiers": Verifiers,
     }
 )
 
-TAKES: Mapping[str, str] = MappingProxyType({"gym": "env_id"})
+TAKES: Mapping[str, str] = MappingProxyType({"gym": "env_id", "verifiers": "environment"})
 """The field that the argument behind the colon fills, for environments that take one."""
 
 
