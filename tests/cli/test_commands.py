@@ -16,7 +16,7 @@ from retrograde import __version__
 from retrograde.algorithms.registry import ALGORITHMS
 from retrograde.environments import registry
 from retrograde.environments.lake import Lake
-from retrograde.environments.registry import ENVIRONMENTS
+from retrograde.environments.registry import ENVIRONMENTS, TAKES
 from retrograde.rewards.registry import REWARDS
 
 from .conftest import Said, once
@@ -29,8 +29,11 @@ SMALL = ["--prompts", "2", "--steps", "2", "--eval-episodes", "6", "--eval-every
     ("what", "names"),
     [
         ("algorithms", list(ALGORITHMS)),
-        ("environments", list(ENVIRONMENTS)),
-        ("models", ["embedded", "smollm2-135m"]),
+        (
+            "environments",
+            [n + (f":{TAKES[n].upper()}" if n in TAKES else "") for n in ENVIRONMENTS],
+        ),
+        ("models", ["embedded", "smollm2-135m", "gemma3-270m"]),
         ("rewards", list(REWARDS)),
     ],
 )

@@ -6,7 +6,7 @@ and of a run: options, types, defaults and help are read from them.
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +16,11 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
+from retrograde.backends.model_options import ModelOptions
+from retrograde.environments.description import described
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
+from retrograde.rendering.context import shown_under
 from retrograde.rewards.registry import REWARDS, rewards_named
 from retrograde.rewards.weighted import Rewards
 from retrograde.trainer.run import Run
@@ -40,6 +43,7 @@ class Settings:
     model_name: str
     algorithm: Algorithm
     environment: Environment
+    model: ModelOptions
     run: Run
     rewards: Rewards | None
     """What turns earn; None for what the environment gives."""
@@ -76,6 +80,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
             ("run", Annotated[Run, tyro.conf.arg(name="")]),
             ("algorithm", Annotated[Any, tyro.conf.arg(constructor=written_out(method))]),
             ("environment", Annotated[Any, tyro.conf.arg(constructor=world)]),
+            ("model", ModelOptions, ModelOptions()),
         ],
     )
     parsed = tyro.cli(
@@ -84,28 +89,40 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         description=_description(names.algorithm, names.environment),
         args=rest,
     )
-    rewards = rewards_named(list(dict.fromkeys(names.reward)))
-    hindered = obstacles(parsed.algorithm, parsed.environment, rewards)
+    shown_under(parsed.environment.context)
+    usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
+    return fitting(
+        Settings(
+            names.algorithm,
+            names.environment,
+            names.model,
+            parsed.algorithm,
+            parsed.environment,
+            parsed.model,
+            parsed.run,
+            rewards_named(list(dict.fromkeys(names.reward))),
+            names.out or usual_out(usual, resume=names.resume),
+            names.resume,
+            names.quiet,
+            tuple(word for word in arguments if word != "--resume"),
+        )
+    )
+
+
+def fitting(settings: Settings) -> Settings:
+    """The same settings, if the algorithm can run on the environment.
+
+    Raises:
+        ValueError: it cannot; what is in the way, and which algorithms could.
+    """
+    hindered = obstacles(settings.algorithm, settings.environment, settings.rewards)
     if hindered:
         raise ValueError(
-            f"{names.algorithm} cannot run on the environment {names.environment}: "
-            f"{'; '.join(hindered)}. Methods that can: "
-            f"{', '.join(_fitting(parsed.environment, rewards))}"
+            f"{settings.algorithm_name} cannot run on the environment "
+            f"{settings.environment_name}: {'; '.join(hindered)}. Methods that can: "
+            f"{', '.join(_fitting(settings.environment, settings.rewards))}"
         )
-    usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
-    return Settings(
-        names.algorithm,
-        names.environment,
-        names.model,
-        parsed.algorithm,
-        parsed.environment,
-        parsed.run,
-        rewards,
-        names.out or _usual_out(usual, resume=names.resume),
-        names.resume,
-        names.quiet,
-        tuple(word for word in arguments if word != "--resume"),
-    )
+    return settings
 
 
 def named_out(arguments: Sequence[str]) -> Path | None:
@@ -125,7 +142,7 @@ def _names() -> argparse.ArgumentParser:
     return parser
 
 
-def _usual_out(name: str, *, resume: bool) -> Path:
+def usual_out(name: str, *, resume: bool) -> Path:
     """The first directory of that name that is still free; to resume, the last one in use."""
     runs = Path("runs")
     used = [runs / name, *sorted(runs.glob(f"{name}-[0-9]*"), key=lambda p: (len(p.name), p.name))]
@@ -142,14 +159,14 @@ def parse_environment(name: str, arguments: Sequence[str], prog: str) -> Environ
     section = make_dataclass(
         "Options", [("environment", Annotated[Any, tyro.conf.arg(constructor=world)])]
     )
-    return tyro.cli(section, prog=prog, args=list(arguments)).environment
+    environment = tyro.cli(section, prog=prog, args=list(arguments)).environment
+    shown_under(environment.context)
+    return environment
 
 
 def environment_settings(environment: Environment) -> dict[str, Any]:
-    """The fields of an environment, as plain data."""
-    if not is_dataclass(environment) or isinstance(environment, type):
-        return {}
-    return asdict(environment)
+    """What makes an environment what it is, as plain data."""
+    return described(environment) or {}
 
 
 def _fitting(environment: Environment, rewards: Rewards | None) -> list[str]:
@@ -165,7 +182,7 @@ def _description(algorithm: str, environment: str) -> str:
         f"Train a model on an environment. These names choose what the options below belong to:\n"
         f"  --algorithm NAME    {', '.join(ALGORITHMS)} (now {algorithm}: {about})\n"
         f"  --environment NAME  {', '.join(ENVIRONMENTS)} (now {environment})\n"
-        f"  --model NAME        embedded, smollm2-135m, a directory, or a hub id\n"
+        f"  --model NAME        embedded, smollm2-135m, gemma3-270m, a directory, a hub id\n"
         f"  --reward NAME       what turns earn, in place of the environment's own reward; as\n"
         f"                      often as you like, NAME=WEIGHT and NAME(option=value) as well:\n"
         f"                      {', '.join(REWARDS)}, FILE.py:NAME\n"

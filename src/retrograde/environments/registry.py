@@ -11,26 +11,48 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from retrograde.data.names import named
-from retrograde.data.own import own
+from retrograde.data.places import found_at
+from retrograde.environments.bfcl.environment import Bfcl
 from retrograde.environments.extras import check_extra
+from retrograde.environments.games.limit_holdem import LimitHoldem
+from retrograde.environments.games.rock_paper_scissors import RockPaperScissors
+from retrograde.environments.gym import gym
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
+from retrograde.environments.search.geo_search import GeoSearch
+from retrograde.environments.search.qa_search import QaSearch
+from retrograde.environments.shop.shop import Shop
+from retrograde.environments.textworld.environment import TextWorld
+from retrograde.environments.tools.options import Tools
+from retrograde.environments.verifiers.environment import Verifiers
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
+        "bfcl": Bfcl,
+        "geo_search": GeoSearch,
+        "gym": gym,
         "hop": Hop,
         "lake": Lake,
+        "limit_holdem": LimitHoldem,
         "market": Market,
+        "qa_search": QaSearch,
+        "rock_paper_scissors": RockPaperScissors,
+        "shop": Shop,
+        "textworld": TextWorld,
+        "tools": Tools,
+        "verifiers": Verifiers,
     }
 )
 
-TAKES: Mapping[str, str] = MappingProxyType({})
+TAKES: Mapping[str, str] = MappingProxyType({"gym": "env_id", "verifiers": "environment"})
 """The field that the argument behind the colon fills, for environments that take one."""
 
 
-NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType({})
+NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
+    {"limit_holdem": (("rlcard",), "games"), "shop": (("bm25s",), "shop")}
+)
 """Optional modules that an environment cannot do without, and the extra that brings them."""
 
 
@@ -63,7 +85,7 @@ def environment_named(name: str) -> Callable[..., Environment]:
 
 
 def _own(name: str) -> Callable[..., Environment]:
-    found: Any = own(name, "environment", ENVIRONMENTS)
+    found: Any = found_at(name, "environment", ", ".join(ENVIRONMENTS))
     if not callable(found):
         return lambda: cast("Environment", found)
     make = cast("Callable[..., Environment]", found)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from retrograde.data.names import named
-from retrograde.data.own import own
+from retrograde.data.places import found_at
 from retrograde.rewards.form import Format, InvalidAction, Length, Overlong
 from retrograde.rewards.gold import F1, ExactMatch
 from retrograde.rewards.judge import Judge
@@ -101,7 +101,7 @@ def weighted(asked: str) -> Weighted:
 
 
 def _own(asked: str, name: str, options: Mapping[str, object]) -> Reward:
-    found: Any = own(name, "reward", REWARDS)
+    found: Any = found_at(name, "reward", ", ".join(REWARDS))
     is_made_first = bool(options) or inspect.isclass(cast("object", found))
     return cast("Reward", _made(asked, found, options) if is_made_first else found)
 

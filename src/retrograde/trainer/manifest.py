@@ -22,6 +22,7 @@ def settings_of(
     algorithm: Algorithm,
     environment: Mapping[str, object],
     run: Run,
+    model: Mapping[str, object],
     rewards: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Every resolved setting of a run, as plain JSON data."""
@@ -29,6 +30,7 @@ def settings_of(
         **names,
         "algorithm_settings": asdict(algorithm),
         "environment_settings": dict(environment),
+        "model_settings": dict(model),
         "run": asdict(run),
         "rewards": dict(rewards or {}),
     }
