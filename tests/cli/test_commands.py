@@ -17,6 +17,7 @@ from retrograde.algorithms.registry import ALGORITHMS
 from retrograde.environments import registry
 from retrograde.environments.lake import Lake
 from retrograde.environments.registry import ENVIRONMENTS, TAKES
+from retrograde.rewards.registry import REWARDS
 
 from .conftest import Said, once
 
@@ -33,6 +34,7 @@ SMALL = ["--prompts", "2", "--steps", "2", "--eval-episodes", "6", "--eval-every
             [n + (f":{TAKES[n].upper()}" if n in TAKES else "") for n in ENVIRONMENTS],
         ),
         ("models", ["embedded", "smollm2-135m", "gemma3-270m"]),
+        ("rewards", list(REWARDS)),
     ],
 )
 def test_list_prints_one_json_object_and_nothing_else(retrograde, what, names):
@@ -50,12 +52,12 @@ def test_list_prints_one_json_object_and_nothing_else(retrograde, what, names):
     ("words", "shown"),
     [
         ([], ["train", "evaluate", "list"]),
-        (["train"], ["--algorithm NAME", "--environment.hops", "--algorithm.siblings", "--steps"]),
+        (["train"], ["--algorithm NAME", "--reward NAME", "--environment.hops", "--steps"]),
         (["train", "--algorithm", "grpo"], ["--algorithm.rollouts", "--algorithm.clip"]),
         (["train", "--environment", "lake"], ["--environment.turns", "--environment.slip"]),
         (["train", "--resume"], ["--resume"]),
         (["evaluate"], ["checkpoint", "--environment", "--episodes", "--json"]),
-        (["list"], ["algorithms", "environments", "models", "--json"]),
+        (["list"], ["algorithms", "environments", "models", "rewards", "--json"]),
     ],
 )
 def test_every_command_explains_itself(retrograde, place, words, shown):

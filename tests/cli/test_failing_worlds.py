@@ -58,3 +58,8 @@ def test_a_reward_that_breaks_now_and_then_costs_its_rollouts(retrograde, place,
         assert line["reward/mean"] == pytest.approx(total)
     settings = json.loads((place / "run" / "manifest.json").read_text())["settings"]
     assert settings["rewards"] == {"own.py:moody": 1.0, "length(target=9)": 0.1}
+    again = ["train", "--resume", "--out", "run", "--steps", "3", "--quiet"]
+    assert retrograde(*again, "--reward", "own.py:moody").code == 0
+    refused = retrograde(*again, "--reward", "f1")
+    assert refused.code == 2
+    assert "rewards.f1: the run has None, asked for is 1.0" in refused.err

@@ -11,7 +11,7 @@ COMMANDS = {
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
     "doctor": ("retrograde.cli.doctor", "prove a model's rendering, or an environment's contract"),
-    "list": ("retrograde.cli.listing", "algorithms, environments, models"),
+    "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
 }
 BAD_INPUT = 2
 RESUMED = ("train", "compare")

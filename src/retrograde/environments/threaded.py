@@ -55,7 +55,10 @@ async def _outcome(call: Callable[[], Awaitable[T]]) -> T | BaseException:
 
 
 async def _called(call: Callable[[], Awaitable[T]]) -> T:
-    return await call()
+    try:
+        return await call()
+    except SystemExit as cause:
+        raise RuntimeError(f"it asked for the whole program to end: {cause!r}") from cause
 
 
 class ThreadedEpisode:

@@ -36,10 +36,20 @@ class Shipped:
     is_penalty: bool = False
     """Whether it counts what is bad; its weight is then negative, -1 unless given."""
 
+    @property
+    def about(self) -> str:
+        """What it is."""
+        return (self.make.__doc__ or "").strip().splitlines()[0]
+
+
+def _environments_own() -> Reward:
+    """What the environment itself gives; counts beside others only where it is named."""
+    return environments_own
+
 
 REWARDS: Mapping[str, Shipped] = MappingProxyType(
     {
-        ENVIRONMENT: Shipped(lambda: environments_own, is_for_turns=True),
+        ENVIRONMENT: Shipped(_environments_own, is_for_turns=True),
         "exact_match": Shipped(ExactMatch),
         "f1": Shipped(F1),
         "format": Shipped(Format),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from retrograde.data.message import Message
+from retrograde.environments.heard import checked, told
 from retrograde.environments.protocol import Environment, Episode, Forking, Observation
-from retrograde.rollouts.heard import checked, told
 from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.patience import at_once, within
 
