@@ -175,12 +175,14 @@ class Gym(PlainTasks):
         """
         set_ = object.__setattr__
         label = env_id or (f"{make.__module__}:{make.__qualname__}" if make else "")
-        for name, value in (("env_id", label), ("options", options), ("actions", actions)):
+        parts = {"env_id": label, "options": options, "actions": actions, "make": make}
+        for name, value in parts.items():
             set_(self, name, value)
-        set_(self, "make", make)
         set_(self, "renderer", renderer if isinstance(renderer, str) else "given")
-        is_named = isinstance(renderer, str) and renderer != ""
-        set_(self, "_sight", found_at(renderer, "renderer") if is_named else renderer or None)
+        given = renderer
+        if isinstance(given, str):
+            given = found_at(given, "renderer") if given else None
+        set_(self, "_sight", given)
         set_(self, "context", context)
         world = self.made()
         try:
