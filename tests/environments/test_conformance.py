@@ -38,7 +38,7 @@ def asked(folder):
 
 
 MADE = {
-    "gym": lambda _folder: environment_named("gym:Taxi-v3")(),
+    "gym": lambda _folder: environment_named("gym:CartPole-v1")(),
     "qa_search": asked,
     "tools": lambda _folder: adding(deterministic=True),
     "verifiers": lambda _folder: environment_named(f"verifiers:{OWN}:guessing")(),

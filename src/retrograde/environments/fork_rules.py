@@ -7,6 +7,8 @@ from retrograde.environments.ground import Ground, NotApplicableError, Violation
 from retrograde.environments.player import Played
 from retrograde.environments.protocol import Episode, Forking
 
+BOUNDARIES = 8
+"""Of one walk, at which copies are made; of a longer one, evenly spread."""
 CHANCES = 8
 """Openings, and copies, that are compared to see chance."""
 
@@ -22,7 +24,7 @@ async def fork(ground: Ground) -> str:
     number = 0
     for task in ground.sample:
         walk = await ground.walk(task, 0)
-        for at in range(len(walk.said)):
+        for at in range(0, len(walk.said), 1 + len(walk.said) // BOUNDARIES):
             await _check_independent(ground, task, walk, at)
             number += 1
     return f"{number} boundaries"
