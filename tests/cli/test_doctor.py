@@ -1,7 +1,6 @@
 """`retrograde doctor`: what it says, and its exit codes."""
 
 import json
-from importlib.util import find_spec
 
 import pytest
 from tests.rendering.tokenizers_by_hand import tokenizer
@@ -58,12 +57,3 @@ def test_a_tokenizer_without_a_chat_template_is_bad_input(retrograde, place):
     said = retrograde("doctor", "--model", "made")
     assert said.code == 2
     assert "a tokenizer with a chat template is needed" in said.err
-
-
-@pytest.mark.skipif(
-    find_spec("retrograde.cli.doctor_environment") is not None, reason="it is examined, then"
-)
-def test_an_environment_is_not_examined_yet(retrograde):
-    said = retrograde("doctor", "--environment", "hop")
-    assert said.code == 2
-    assert "examines models only" in said.err

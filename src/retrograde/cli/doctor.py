@@ -5,8 +5,6 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 
 from rich.console import Console
 from rich.text import Text
@@ -14,7 +12,6 @@ from rich.text import Text
 from retrograde.data.report import Report, Verdict
 
 STYLES = {Verdict.PROVEN: "green", Verdict.FAILED: "bold red", Verdict.NOTE: "yellow"}
-ENVIRONMENT = "retrograde.cli.doctor_environment"
 WIDTH = 8
 
 
@@ -34,14 +31,10 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
 
         examinations.append(check(asked.model))
     if asked.environment is not None:
-        examinations.append(_check_environment(asked.environment, rest))
+        from retrograde.cli import doctor_environment
+
+        examinations.append(doctor_environment.check(asked.environment, rest))
     return partial(_examined, examinations, as_json=asked.json)
-
-
-def _check_environment(name: str, arguments: Sequence[str]) -> Callable[[], Report]:
-    if find_spec(ENVIRONMENT) is None:
-        raise ValueError("doctor --environment: this version examines models only (--model NAME)")
-    return import_module(ENVIRONMENT).check(name, arguments)
 
 
 def _examined(examinations: Sequence[Callable[[], Report]], *, as_json: bool) -> int:

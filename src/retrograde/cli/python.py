@@ -19,6 +19,7 @@ from retrograde.trainer.run import Run
 if TYPE_CHECKING:
     from retrograde.backends.model_options import ModelOptions
     from retrograde.cli.settings import Settings
+    from retrograde.rewards.weighted import Reward, Weighted
 
 
 class RunSettings(TypedDict, total=False):
@@ -70,7 +71,7 @@ def train(
     algorithm: Algorithm | str = "rtpo",
     model: str = "embedded",
     model_options: "ModelOptions | None" = None,
-    reward: Sequence[str] = (),
+    reward: "Sequence[str | Reward | Weighted]" = (),
     out: Path | str | None = None,
     resume: bool = False,
     quiet: bool = False,
@@ -84,7 +85,7 @@ def train(
         model: `embedded`, another registered name, a directory, or a hub id.
         model_options: how it is loaded and what of it is trained, such as
             `ModelOptions(lora=Lora(rank=16))`; None for all of it, in float32.
-        reward: what turns earn in place of the environment's own reward, as `--reward` takes it.
+        reward: what turns earn instead: as `--reward` takes it, or functions, or `Weighted` ones.
         out: where the run is kept; a new directory in runs/ if left out.
         resume: go on with the run in `out`.
         quiet: show nothing.

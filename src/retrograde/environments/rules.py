@@ -5,6 +5,7 @@ import json
 from typing import Any, cast
 
 from retrograde.data.message import Message
+from retrograde.environments.description import described
 from retrograde.environments.ground import (
     SPLITS,
     Ground,
@@ -21,8 +22,9 @@ from retrograde.environments.transcript import answers_in, transcript
 CONTEXTS = ("full", "drop_thinking", "window", "markov")
 NAMES = 40
 """Tasks of a split whose names are compared."""
-SPLIT_TASKS = 12
-"""Tasks of a split that are walked through, to see that none is in the other."""
+SPLIT_SHARE = 4
+"""Times as many tasks of a split as are played otherwise are looked at, to see that none is in
+the other."""
 STRANGE = (
     "", " ", "\n\n", "?", "no such thing", "x" * 100_000, "word " * 20_000,
     "\x00\x07\x1b[31m", "\u202eabc\u202c \u0301\u0301 \U0001f9ca \u4f60\u597d",
@@ -36,6 +38,29 @@ STRANGE = (
 async def data(ground: Ground) -> str:
     """Its settings are plain data: a frozen dataclass that its own fields make again."""
     environment: Any = ground.environment
+    _check_facts(environment)
+    told_by_itself = described(environment)
+    if told_by_itself is None:
+        raise NotApplicableError("no dataclass, so that a run's manifest holds no settings of it")
+    try:
+        plain = json.dumps(told_by_itself)
+    except TypeError as cause:
+        raise ViolationError(f"its fields are no JSON data: {cause}") from cause
+    if not dataclasses.is_dataclass(environment) or isinstance(environment, type):
+        return plain
+    settings = {
+        field.name: getattr(environment, field.name)
+        for field in dataclasses.fields(environment)
+        if field.init
+    }
+    if type(environment)(**settings) != environment:
+        raise ViolationError("made again from its own fields it is another")
+    if not cast("Any", environment).__dataclass_params__.frozen:
+        raise ViolationError("it is not frozen: @dataclass(frozen=True)")
+    return plain
+
+
+def _check_facts(environment: Any) -> None:
     if not (environment.name and isinstance(environment.name, str)):
         raise ViolationError(f"name is {environment.name!r}")
     for name in ("turn_limit", "max_new_tokens"):
@@ -46,20 +71,6 @@ async def data(ground: Ground) -> str:
         raise ViolationError(f"context is {environment.context!r}; known: {', '.join(CONTEXTS)}")
     if not isinstance(environment.forking, Forking):
         raise ViolationError(f"forking is {environment.forking!r}, which is no Forking")
-    if not dataclasses.is_dataclass(environment) or isinstance(environment, type):
-        raise NotApplicableError("no dataclass, so that a run's manifest holds no settings of it")
-    settings = {
-        field.name: getattr(environment, field.name) for field in dataclasses.fields(environment)
-    }
-    try:
-        plain = json.dumps(dataclasses.asdict(environment))
-    except TypeError as cause:
-        raise ViolationError(f"its fields are no JSON data: {cause}") from cause
-    if type(environment)(**settings) != environment:
-        raise ViolationError("made again from its own fields it is another")
-    if not cast("Any", environment).__dataclass_params__.frozen:
-        raise ViolationError("it is not frozen: @dataclass(frozen=True)")
-    return plain
 
 
 async def sizes(ground: Ground) -> str:
@@ -214,19 +225,20 @@ async def splits(ground: Ground) -> str:
     shared = set(train) & set(test)
     if shared:
         raise ViolationError(f"{min(shared)!r} is in both")
+    wanted = SPLIT_SHARE * ground.number
     openings: dict[tuple[Message, ...], list[str]] = {}
-    for task in train[:SPLIT_TASKS]:
+    for task in train[:wanted]:
         async with ground.opened(task, 0) as episode:
             openings.setdefault(episode.opening(), []).append(task)
     pairs = 0
-    for task in test[:SPLIT_TASKS]:
+    for task in test[:wanted]:
         async with ground.opened(task, 0) as episode:
             alike = openings.get(episode.opening(), [])
         for other in alike:
             pairs += 1
             if await _are_one(ground, task, other):
                 raise ViolationError(f"{task} and {other} look the same on every walk")
-    return f"{min(len(train), SPLIT_TASKS)} against {min(len(test), SPLIT_TASKS)} tasks"
+    return f"{min(len(train), wanted)} against {min(len(test), wanted)} tasks"
 
 
 async def _are_one(ground: Ground, task: str, other: str) -> bool:

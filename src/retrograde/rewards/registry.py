@@ -63,13 +63,22 @@ REWARDS: Mapping[str, Shipped] = MappingProxyType(
 _ASKED = re.compile(r"(?P<name>[^(=]+?)(?P<options>\(.*\))?(?:=(?P<weight>[^()=]+))?", re.DOTALL)
 
 
-def rewards_named(asked: Sequence[str]) -> Rewards | None:
-    """Read what is asked for; None if nothing is.
+def rewards_named(asked: Sequence[str | Reward | Weighted]) -> Rewards | None:
+    """Read what is asked for, by name or as functions; None if nothing is.
 
     Raises:
         ValueError: one is unknown, its options or its weight are wrong, or it is named twice.
     """
-    return Rewards(tuple(map(weighted, asked))) if asked else None
+    return Rewards(tuple(map(_part, asked))) if asked else None
+
+
+def _part(asked: str | Reward | Weighted) -> Weighted:
+    if isinstance(asked, Weighted):
+        return asked
+    if isinstance(asked, str):
+        return weighted(asked)
+    function = asked.function if isinstance(asked, EachTurn) else asked
+    return Weighted(getattr(function, "__name__", type(function).__name__), asked)
 
 
 def weighted(asked: str) -> Weighted:

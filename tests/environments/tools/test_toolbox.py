@@ -151,7 +151,7 @@ async def test_chance_that_is_called_deterministic_is_found_out():
 
     environment = guessing(toolbox=Lying, deterministic=True)
     assert environment.forking is Forking.REPLAY
-    line = await Line.open(environment, "train-0", 0, 10.0)
+    line = await Line.open(environment, "train-0", 0)
     await line.act(call("roll"))
     with pytest.raises(ReplayDivergedError):
         await line.fork(1)

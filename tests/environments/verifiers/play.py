@@ -71,7 +71,7 @@ async def turns() -> None:
     assert (str(last.end), last.reward) == ("finished", 1.0)
     *_, cut = await said(environment, "7", "8", "9")
     assert (str(cut.end), cut.reward) == ("truncated", 0.0)
-    line = await Line.open(environment, "train-0", 0, 30.0)
+    line = await Line.open(environment, "train-0", 0)
     await line.act("0")
     twin = await line.fork(1)
     assert (await twin.act("1")).reward == 1.0

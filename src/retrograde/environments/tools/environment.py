@@ -213,6 +213,10 @@ class ToolEnvironment:
             )
         return numbered_task(split, index)
 
+    def columns(self, task: str) -> Mapping[str, object]:
+        """What else is known of a task, for reward functions."""
+        return self.row(task).columns
+
     def row(self, task: str) -> Row:
         """The row of a task.
 
