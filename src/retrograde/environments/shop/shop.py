@@ -165,7 +165,7 @@ class Shop(PlainTasks):
     forking = Forking.FORK
     success_return = 1.0
     max_new_tokens = 32
-    offers: frozenset[Offer] = frozenset()
+    offers = frozenset[Offer]()
 
     products: int = 1000
     """Products in the catalogue, 100 to 10000."""
