@@ -64,7 +64,7 @@ WARM_STARTS = {
     "limit_holdem": WarmStart(steps=150, flat_every=0),
     "market": WarmStart(steps=100, flat_every=0),
     "rock_paper_scissors": WarmStart(steps=300, flat_every=0),
-    "shop": WarmStart(steps=300, batch=64, flat_every=0),
+    "shop": WarmStart(steps=150, batch=32, flat_every=0),
     "tools": WarmStart(steps=60, batch=64, flat_every=0),
 }
 """Long enough to know the format and to be right sometimes, short enough to leave the rest
