@@ -29,7 +29,7 @@ SMALL = ["--prompts", "2", "--steps", "2", "--eval-episodes", "6", "--eval-every
     [
         ("algorithms", list(ALGORITHMS)),
         ("environments", list(ENVIRONMENTS)),
-        ("models", ["embedded", "smollm2-135m"]),
+        ("models", ["embedded", "smollm2-135m", "gemma3-270m"]),
     ],
 )
 def test_list_prints_one_json_object_and_nothing_else(retrograde, what, names):

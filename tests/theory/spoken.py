@@ -84,6 +84,7 @@ class Spoken:
     teller: Teller
     name = "spoken"
     forking = Forking.FORK
+    turn_limit = 100
     context = "markov"
 
     async def open(self, task: str, seed: int) -> SpokenEpisode:

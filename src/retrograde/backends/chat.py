@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from retrograde.backends.rewriting import ASKED, WORDS, drops_thoughts, opens_thought, rewriting
 from retrograde.backends.spelling import CUT, Spelling
 from retrograde.backends.splice import Part, part_of, spliced
+from retrograde.backends.stops import Stops
 from retrograde.backends.template import ChatTemplate, Said
 from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message
 from retrograde.rendering.thought import without_thought
@@ -41,23 +42,14 @@ class TransformersChat:
         Raises:
             ValueError: there is no chat template, or it puts no stop token behind an answer.
         """
-        if tokenizer.chat_template is None:
-            raise ValueError(
-                f"{tokenizer.name_or_path}: a tokenizer with a chat template is needed, "
-                "and this one has none; instruction-tuned models usually do"
-            )
         self.tokenizer = tokenizer
         self.template = ChatTemplate(tokenizer)
         self.spelling = Spelling(self._encode, ())  # until it is known what controls
-        self.end_of_turn = self._stop_token_behind_an_answer([], prompted=False)
-        self.end_of_earlier_turn = self._stop_token_behind_an_answer([ASKED], prompted=True)
+        self.stops = Stops.of(tokenizer, generation_eos)
+        self.stop_ids = self.stops.ids
+        self.end_of_turn = self.stops.end_of_turn
+        self.end_of_earlier_turn = self.stops.end_between
         self._end_text = self._added(self.end_of_turn)
-        stops = {self.end_of_turn}
-        if isinstance(tokenizer.eos_token_id, int):
-            stops.add(tokenizer.eos_token_id)
-        if generation_eos is not None:
-            stops.update([generation_eos] if isinstance(generation_eos, int) else generation_eos)
-        self.stop_ids = frozenset(stops)
         self.spelling = self._control()
         self.opens_thought = opens_thought(self._text)
         self.drops_thoughts = drops_thoughts(self._text)
@@ -114,17 +106,6 @@ class TransformersChat:
                 f"follows, but {behind[:40]!r} behind one that is followed by {roles}"
             )
         return tuple(ids)
-
-    def _stop_token_behind_an_answer(self, following: list[Message], *, prompted: bool) -> int:
-        behind = self._behind_an_answer(following, prompted=prompted)
-        added = self.tokenizer.added_tokens_decoder
-        fitting = [number for number, token in added.items() if behind.startswith(token.content)]
-        if not fitting:
-            raise ValueError(
-                f"{self.tokenizer.name_or_path}: a chat template that puts a stop token behind "
-                f"an answer is needed, but this one puts {behind!r} there"
-            )
-        return max(fitting, key=lambda number: len(added[number].content))
 
     def _behind_an_answer(self, following: Sequence[Message], *, prompted: bool) -> str:
         chat = [ASKED, WORDS, *following]

@@ -202,10 +202,11 @@ async def _demonstrations(
     chat = TransformersChat(tokenizer)
     managed, flat = Renderer(chat, environment.context), Renderer(chat, "full")
     pairs: list[Demonstration] = []
+    tasks = environment.size("train") or 1_000_000
     number = 0
     while len(pairs) < count:
         number += 1
-        task = environment.task("train", derived(seed, "demonstration", number) % 1_000_000)
+        task = environment.task("train", derived(seed, "demonstration", number) % tasks)
         episode = await environment.open(task, derived(seed, number))
         short, long = managed.open(episode.opening()), flat.open(episode.opening())
         for turn in range(environment.turn_limit):

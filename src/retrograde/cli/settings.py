@@ -16,9 +16,12 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
+from retrograde.backends.model_options import ModelOptions
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
 from retrograde.rendering.context import shown_under
+from retrograde.rewards.registry import REWARDS, rewards_named
+from retrograde.rewards.weighted import Rewards
 from retrograde.trainer.run import Run
 
 EXAMPLES = """
@@ -39,7 +42,10 @@ class Settings:
     model_name: str
     algorithm: Algorithm
     environment: Environment
+    model: ModelOptions
     run: Run
+    rewards: Rewards | None
+    """What turns earn; None for what the environment gives."""
     out: Path
     resume: bool
     quiet: bool
@@ -73,6 +79,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
             ("run", Annotated[Run, tyro.conf.arg(name="")]),
             ("algorithm", Annotated[Any, tyro.conf.arg(constructor=written_out(method))]),
             ("environment", Annotated[Any, tyro.conf.arg(constructor=world)]),
+            ("model", ModelOptions, ModelOptions()),
         ],
     )
     parsed = tyro.cli(
@@ -82,11 +89,13 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         args=rest,
     )
     shown_under(parsed.environment.context)
-    hindered = obstacles(parsed.algorithm, parsed.environment)
+    rewards = rewards_named(list(dict.fromkeys(names.reward)))
+    hindered = obstacles(parsed.algorithm, parsed.environment, rewards)
     if hindered:
         raise ValueError(
             f"{names.algorithm} cannot run on the environment {names.environment}: "
-            f"{'; '.join(hindered)}. Methods that can: {', '.join(_fitting(parsed.environment))}"
+            f"{'; '.join(hindered)}. Methods that can: "
+            f"{', '.join(_fitting(parsed.environment, rewards))}"
         )
     usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
     return Settings(
@@ -95,7 +104,9 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         names.model,
         parsed.algorithm,
         parsed.environment,
+        parsed.model,
         parsed.run,
+        rewards,
         names.out or _usual_out(usual, resume=names.resume),
         names.resume,
         names.quiet,
@@ -113,6 +124,7 @@ def _names() -> argparse.ArgumentParser:
     parser.add_argument("--algorithm", default="rtpo")
     parser.add_argument("--environment", default="hop")
     parser.add_argument("--model", default="embedded")
+    parser.add_argument("--reward", action="append", default=[])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--quiet", action="store_true")
@@ -148,8 +160,10 @@ def environment_settings(environment: Environment) -> dict[str, Any]:
     return asdict(environment)
 
 
-def _fitting(environment: Environment) -> list[str]:
-    return [name for name, method in ALGORITHMS.items() if not obstacles(method(), environment)]
+def _fitting(environment: Environment, rewards: Rewards | None) -> list[str]:
+    return [
+        name for name, method in ALGORITHMS.items() if not obstacles(method(), environment, rewards)
+    ]
 
 
 def _description(algorithm: str, environment: str) -> str:
@@ -159,7 +173,10 @@ def _description(algorithm: str, environment: str) -> str:
         f"Train a model on an environment. These names choose what the options below belong to:\n"
         f"  --algorithm NAME    {', '.join(ALGORITHMS)} (now {algorithm}: {about})\n"
         f"  --environment NAME  {', '.join(ENVIRONMENTS)} (now {environment})\n"
-        f"  --model NAME        embedded, smollm2-135m, a directory, or a hub id\n"
+        f"  --model NAME        embedded, smollm2-135m, gemma3-270m, a directory, a hub id\n"
+        f"  --reward NAME       what turns earn, in place of the environment's own reward; as\n"
+        f"                      often as you like, NAME=WEIGHT and NAME(option=value) as well:\n"
+        f"                      {', '.join(REWARDS)}, FILE.py:NAME\n"
         f"  --out DIR           where the run is kept; a new directory in runs/ if left out\n"
         f"  --resume            go on with the run in DIR\n"
         f"  --quiet             print the closing summary only\n{EXAMPLES}"

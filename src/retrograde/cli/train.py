@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,20 @@ from torch import Tensor
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.backends.critic import SharedCritic, TransformersCritic, critic_of
 from retrograde.backends.learner import TransformersLearner
-from retrograde.backends.models import LoadedModel, Recommended, load_model, model_directory
+from retrograde.backends.loaded import LoadedModel
+from retrograde.backends.models import load_model, model_directory
+from retrograde.backends.recommended import Recommended
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings, environment_settings, named_out, parse_train
 from retrograde.data.seeds import derived
+from retrograde.environments.threaded import Threaded
 from retrograde.policies.protocol import Sampling
 from retrograde.rendering.history import Renderer
 from retrograde.rollouts.grow import Grower
 from retrograde.trainer.actors import LocalActors
 from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
+from retrograde.trainer.cut_off import MOST, complaint
 from retrograde.trainer.evaluation import evaluate
 from retrograde.trainer.journal import DiskJournal, Show
 from retrograde.trainer.loop import train
@@ -120,19 +124,22 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
         stored = read_manifest(settings.out)["settings"]
         check_same({name: stored.get(name) for name in settings.names}, settings.names)
         wanted = str(_latest(settings.out))
-    source, recommended = model_directory(wanted, settings.environment, progress)
+    source, recommended = model_directory(wanted, settings.environment, progress, settings.model)
     settings = resolved(settings, recommended)
     record = settings_of(
         settings.names,
         settings.algorithm,
         environment_settings(settings.environment),
         settings.run,
+        asdict(settings.model),
+        None if settings.rewards is None else settings.rewards.labels,
     )
     state, optimizer = State(), None
     if settings.resume:
         check_same(stored, record)
         state, optimizer = load_state(Path(source))
-    parts = _parts(settings, load_model(source, recommended))
+    loaded = load_model(source, recommended, settings.model, seed=settings.run.seed)
+    parts = _parts(settings, loaded)
     if optimizer is not None:
         parts.load_state(optimizer)
         parts.policy.version = state.version
@@ -263,15 +270,22 @@ def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
         ),
         critic,
         Renderer(chat, settings.environment.context),
-        settings.environment.max_new_tokens * loaded.recommended.token_factor,
+        loaded.recommended.answer_tokens(settings.environment, settings.model),
     )
 
 
 def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
-    run, environment = settings.run, settings.environment
+    run = settings.run
+    environment = Threaded(settings.environment) if run.threaded else settings.environment
+    limits = run.limits(parts.policy.max_context_tokens)
     sampling = Sampling(run.temperature, parts.max_new_tokens)
     grower = Grower(
-        environment, parts.renderer, parts.policy, sampling, turn_seconds=run.turn_seconds
+        environment,
+        parts.renderer,
+        parts.policy,
+        sampling,
+        limits=limits,
+        rewards=settings.rewards,
     )
 
     async def evaluation() -> Metrics:
@@ -282,7 +296,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
             episodes=run.eval_episodes or 1,
             first=run.eval_first,
             max_new_tokens=parts.max_new_tokens,
-            turn_seconds=run.turn_seconds,
+            limits=limits,
         )
 
     def checkpoint(now: State) -> None:
@@ -353,6 +367,8 @@ def _summary(settings: Settings, panel: Panel) -> None:
             "than 0); try more --prompts, an easier task, or a lower --algorithm.min-signal",
             soft_wrap=True,
         )
+    if last.get("completions/clipped_ratio", 0.0) > MOST:
+        console.print(complaint(last["completions/clipped_ratio"]), soft_wrap=True)
     console.print(
         f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
         f"in {last['wall_seconds']:.0f} s\n"

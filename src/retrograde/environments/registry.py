@@ -4,24 +4,29 @@ A name may take an argument behind a colon (`gym:FrozenLake-v1`). Anything else 
 the user's own: `FILE.py:NAME` or `package.module:NAME`.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from retrograde.data.names import named
 from retrograde.data.places import found_at
+from retrograde.environments.bfcl.environment import Bfcl
 from retrograde.environments.extras import check_extra
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
+from retrograde.environments.textworld.environment import TextWorld
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
+        "bfcl": Bfcl,
         "hop": Hop,
         "lake": Lake,
         "market": Market,
+        "textworld": TextWorld,
     }
 )
 
@@ -62,7 +67,13 @@ def environment_named(name: str) -> Callable[..., Environment]:
 
 
 def _own(name: str) -> Callable[..., Environment]:
-    found = found_at(name, "environment", ", ".join(ENVIRONMENTS))
-    if callable(found):
-        return cast("Callable[..., Environment]", found)
-    return lambda: cast("Environment", found)
+    found: Any = found_at(name, "environment", ", ".join(ENVIRONMENTS))
+    if not callable(found):
+        return lambda: cast("Environment", found)
+    make = cast("Callable[..., Environment]", found)
+
+    def made() -> Environment:
+        return make()
+
+    # The command line reads options from a signature, and takes a class without any for a value.
+    return make if inspect.signature(make).parameters else made
