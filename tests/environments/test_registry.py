@@ -3,10 +3,14 @@
 import dataclasses
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from retrograde.data.offer import Offer
+from retrograde.environments import registry
+from retrograde.environments.extras import COMMANDS, MissingExtraError
 from retrograde.environments.hop import Hop
 from retrograde.environments.registry import ENVIRONMENTS, environment_named
 
@@ -85,3 +89,24 @@ async def test_an_environment_keeps_to_what_it_offers(make):
 def test_looking_up_loads_no_gymnasium():
     code = "import sys, retrograde.environments.registry; sys.exit('gymnasium' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
+    needs = {"hop": (("json", "no_such_module"), "search"), "lake": (("no_such_other",), "bfcl")}
+    monkeypatch.setattr(registry, "NEEDS", needs)
+    registry.check_installed("market")
+    with pytest.raises(MissingExtraError, match=r"^no_such_module is needed and not installed: "):
+        registry.check_installed("hop:anything")
+    for name, command in {
+        "hop": r"pip install 'retrograde\[search\]'$",
+        "lake": "pip install --no-deps bfcl-eval$",
+    }.items():
+        with pytest.raises(MissingExtraError, match=command):
+            registry.check_installed(name)
+
+
+def test_every_extra_that_is_named_exists():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = {*project["optional-dependencies"], *COMMANDS}
+    assert {brings for _, brings in registry.NEEDS.values()} <= extras
+    assert {*registry.NEEDS, *registry.TAKES} <= {*ENVIRONMENTS}

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -30,10 +31,10 @@ def _list(what: str, *, as_json: bool) -> int:
         print(json.dumps({what: _detailed(what, found)}))
         return 0
     table = Table()
-    table.add_column("name", style="bold")
+    table.add_column("name", style="bold", no_wrap=True)
     table.add_column("what it is")
     for name, about in found.items():
-        table.add_row(name, about)
+        table.add_row(name, about + (_to_install(name) if what == "environments" else ""))
     Console(file=sys.stdout).print(table)
     return 0
 
@@ -41,9 +42,12 @@ def _list(what: str, *, as_json: bool) -> int:
 def _found(what: str) -> dict[str, str]:
     # Imported here, since `retrograde list environments` needs no torch.
     if what == "environments":
-        from retrograde.environments.registry import ENVIRONMENTS
+        from retrograde.environments.registry import ENVIRONMENTS, TAKES
 
-        return {name: _first_line(kind) for name, kind in ENVIRONMENTS.items()}
+        return {
+            name + (f":{TAKES[name].upper()}" if name in TAKES else ""): _first_line(kind)
+            for name, kind in ENVIRONMENTS.items()
+        }
     if what == "algorithms":
         from retrograde.algorithms.registry import ALGORITHMS
 
@@ -51,6 +55,17 @@ def _found(what: str) -> dict[str, str]:
     from retrograde.backends.models import MODELS
 
     return {name: about for name, (about, _) in MODELS.items()}
+
+
+def _to_install(name: str) -> str:
+    """What has to be installed before an environment can be used, if anything has to."""
+    from retrograde.environments.extras import command, is_installed
+    from retrograde.environments.registry import NEEDS
+
+    modules, brings = NEEDS.get(name.partition(":")[0], ((), ""))
+    if all(is_installed(module) for module in modules):
+        return ""
+    return f"\n[dim]not installed: {escape(command(brings))}[/dim]"
 
 
 def _detailed(what: str, found: dict[str, str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
 from retrograde.environments.protocol import Environment
-from retrograde.environments.registry import ENVIRONMENTS, environment_named
+from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
 from retrograde.trainer.run import Run
 
 EXAMPLES = """
@@ -65,6 +65,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
     names, rest = _names().parse_known_args(list(arguments))
     method = algorithm_named(names.algorithm)
     world = environment_named(names.environment)
+    check_installed(names.environment)
     sections = make_dataclass(
         "Train",
         [
@@ -129,6 +130,7 @@ def _usual_out(name: str, *, resume: bool) -> Path:
 def parse_environment(name: str, arguments: Sequence[str], prog: str) -> Environment:
     """Read `--environment.X` options alone."""
     world = environment_named(name)
+    check_installed(name)
     section = make_dataclass(
         "Options", [("environment", Annotated[Any, tyro.conf.arg(constructor=world)])]
     )

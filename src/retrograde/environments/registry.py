@@ -14,6 +14,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, cast
 
 from retrograde.data.names import named
+from retrograde.environments.extras import check_extra
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
@@ -29,6 +30,21 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
 
 TAKES: Mapping[str, str] = MappingProxyType({})
 """The field that the argument behind the colon fills, for environments that take one."""
+
+
+NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType({})
+"""Optional modules that an environment cannot do without, and the extra that brings them."""
+
+
+def check_installed(name: str) -> None:
+    """See that the optional packages of an environment are there.
+
+    Raises:
+        MissingExtraError: one is not; the message holds the command that installs it.
+    """
+    modules, brings = NEEDS.get(name.partition(":")[0], ((), ""))
+    for module in modules:
+        check_extra(module, brings)
 
 
 def environment_named(name: str) -> Callable[..., Environment]:
