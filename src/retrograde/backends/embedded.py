@@ -50,12 +50,15 @@ class WarmStart:
     """Every so many batches, the flat history is shown instead of the managed context, so
     that a policy trained under either knows what it reads. 0 for never."""
     seed: int = 0
+    tasks: int = 1_000_000
+    """Training tasks that demonstrations are taken from, where making one takes long."""
 
 
 WARM_STARTS = {
     "hop": WarmStart(steps=300),
     "lake": WarmStart(steps=60, flat_every=0),
     "market": WarmStart(steps=100, flat_every=0),
+    "reasoning:countdown": WarmStart(steps=200, flat_every=0, tasks=4000),
 }
 """Long enough to know the format and to be right sometimes, short enough to leave the rest
 to reinforcement learning."""
@@ -154,8 +157,7 @@ def warm_started(
 ) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerBase]:
     """A fresh model, trained by imitation on noisy demonstrations."""
     tokenizer = embedded_tokenizer(environment.vocabulary)
-    count = settings.steps * settings.batch
-    pairs = asyncio.run(_demonstrations(environment, tokenizer, count, settings.seed, progress))
+    pairs = asyncio.run(_demonstrations(environment, tokenizer, settings, progress))
     model = new_model(len(tokenizer), settings.seed).train()
     optimizer = torch.optim.AdamW(
         model.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
@@ -195,17 +197,18 @@ class Demonstration:
 async def _demonstrations(
     environment: Environment,
     tokenizer: PreTrainedTokenizerBase,
-    count: int,
-    seed: int,
+    settings: WarmStart,
     progress: Progress,
 ) -> list[Demonstration]:
+    count, seed = settings.steps * settings.batch, settings.seed
+    pool = min(settings.tasks, environment.size("train") or settings.tasks)
     chat = TransformersChat(tokenizer)
     managed, flat = Renderer(chat, environment.context), Renderer(chat, "full")
     pairs: list[Demonstration] = []
     number = 0
     while len(pairs) < count:
         number += 1
-        task = environment.task("train", derived(seed, "demonstration", number) % 1_000_000)
+        task = environment.task("train", derived(seed, "demonstration", number) % pool)
         episode = await environment.open(task, derived(seed, number))
         short, long = managed.open(episode.opening()), flat.open(episode.opening())
         for turn in range(environment.turn_limit):

@@ -19,20 +19,26 @@ from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.protocol import Environment
+from retrograde.environments.reasoning import Reasoning
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
         "hop": Hop,
         "lake": Lake,
         "market": Market,
+        "reasoning": Reasoning,
     }
 )
 
-TAKES: Mapping[str, str] = MappingProxyType({})
+TAKES: Mapping[str, str] = MappingProxyType({"reasoning": "dataset"})
 """The field that the argument behind the colon fills, for environments that take one."""
 
 
-NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType({})
+NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
+    {
+        "reasoning": (("reasoning_gym",), "reasoning"),
+    }
+)
 """Optional modules that an environment cannot do without, and the extra that brings them."""
 
 

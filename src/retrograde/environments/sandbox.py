@@ -1,0 +1,125 @@
+"""A Python interpreter for code that nobody has read: one confined process for each call."""
+
+import asyncio
+import signal
+import time
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from retrograde.environments.confinement import EVERY_WALL, Limits, Walls
+from retrograde.environments.interpreter import READY
+from retrograde.environments.worker import Worker
+
+STARTING_SECONDS = 30.0
+"""Wall clock that an interpreter may take to start on a busy machine."""
+
+
+class SandboxError(RuntimeError):
+    """Code cannot be run here as safely as was asked for."""
+
+
+class Ending(StrEnum):
+    """How a call ended."""
+
+    OK = "ok"
+    """The code ran to its end, or left with exit code 0."""
+    ERROR = "error"
+    """It raised, or left with another exit code."""
+    TIME = "time"
+    """It used up its CPU seconds, or its seconds of wall clock, and was killed."""
+    OUTPUT = "output"
+    """It wrote more than it may, and was killed."""
+    KILLED = "killed"
+    """A signal ended it, such as that of a fault in native code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What came of a call."""
+
+    output: str
+    """All it wrote, to standard output and standard error; bytes that are no UTF-8 replaced."""
+    ending: Ending
+    seconds: float
+    """Wall clock, without the interpreter's start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Runs Python code in processes of their own, and leaves nothing of them behind.
+
+    A process has an empty standard input, a few environment variables that are set here and no
+    open files; `confinement` says what the kernel refuses it.
+    """
+
+    limits: Limits = Limits(cpu_seconds=5, memory_bytes=1 << 30)
+    seconds: float = 15.0
+    """Wall clock of a call; then its process is killed."""
+    output_bytes: int = 1 << 16
+    """Written bytes of a call; then its process is killed."""
+    needed: Walls = EVERY_WALL
+    """Walls that have to stand. Where one does not, nothing is run."""
+
+    async def run(self, code: str, seed: int = 0) -> Execution:
+        """Run code; whatever it does, this returns.
+
+        Args:
+            code: Python. The value of an expression that it ends with is printed.
+            seed: of `random`, so that the same code says the same.
+
+        Raises:
+            SandboxError: a wall that is needed cannot be put up on this machine.
+        """
+        worker = Worker("retrograde.environments.interpreter")
+        try:
+            return await asyncio.to_thread(self._run, worker, code, seed)
+        except asyncio.CancelledError:
+            worker.kill()  # the thread hears the end, and lets go of the rest
+            raise
+
+    def _run(self, worker: Worker, code: str, seed: int) -> Execution:
+        ending = None
+        try:
+            worker.tell(
+                {
+                    "code": code,
+                    "limits": asdict(self.limits),
+                    "needed": asdict(self.needed),
+                    "seed": seed,
+                }
+            )
+            _start(worker)
+            begun = time.monotonic()
+            try:
+                worker.rest(self.seconds, self.output_bytes)
+            except TimeoutError:
+                ending = Ending.TIME
+            if len(worker.heard) > self.output_bytes:
+                ending = Ending.OUTPUT
+        finally:
+            code_of_exit = worker.end()
+        return Execution(
+            worker.heard[: self.output_bytes].decode(errors="replace"),
+            ending or _ending(code_of_exit),
+            time.monotonic() - begun,
+        )
+
+
+def _start(worker: Worker) -> None:
+    try:
+        said = worker.line(STARTING_SECONDS)
+    except (TimeoutError, EOFError) as cause:
+        raise SandboxError(f"the interpreter did not start: {cause}") from cause
+    if said != READY:
+        raise SandboxError(
+            f"{said.decode(errors='replace')}, which code from a policy is not run without; "
+            f"`isolation: limits` runs it with resource limits alone"
+        )
+
+
+def _ending(code: int) -> Ending:
+    if code == -signal.SIGXCPU:
+        return Ending.TIME
+    if code < 0:
+        return Ending.KILLED
+    return Ending.ERROR if code else Ending.OK
