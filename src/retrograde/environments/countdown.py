@@ -1,8 +1,10 @@
 """The game of countdown in words that a very small model can say, and a teacher of it."""
 
+import itertools
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 TEMPLATES = (
@@ -46,19 +48,46 @@ def words(config: Mapping[str, Any]) -> tuple[str, ...]:
     return (*WORDS, *map(str, range(most + 1)))
 
 
-def taught(about: Mapping[str, Any], operators: tuple[str, ...], chance: random.Random) -> str:
-    """What a teacher says who is often wrong, but always uses each number once.
+def taught(about: Mapping[str, Any], operators: Sequence[str], chance: random.Random) -> str:
+    """What a teacher says who takes the numbers as they come and often errs in the operators.
 
     Args:
         about: metadata of the puzzle.
         operators: those it may use.
         chance: of the mistakes.
     """
+    numbers = tuple(about["numbers"])
+    ways = itertools.product(operators, repeat=len(numbers) - 1)
     if chance.random() < RIGHT:
-        return spaced(about["expression"])
-    numbers = list(about["numbers"])
-    chance.shuffle(numbers)
-    parts = [str(numbers[0])]
-    for number in numbers[1:]:
-        parts += [chance.choice(operators), str(number)]
-    return " ".join(parts)
+        right = (way for way in ways if worth(numbers, way) == about["target"])
+        way = next(right, None)
+        return spaced(about["expression"]) if way is None else written(numbers, way)
+    return written(numbers, tuple(chance.choice(operators) for _ in numbers[1:]))
+
+
+def worth(numbers: Sequence[int], operators: Sequence[str]) -> Fraction | None:
+    """What comes of the numbers from left to right; None if one is divided by zero."""
+    value = Fraction(numbers[0])
+    for operator, number in zip(operators, numbers[1:], strict=True):
+        match operator:
+            case "+":
+                value += number
+            case "-":
+                value -= number
+            case "*":
+                value *= number
+            case _ if number:
+                value /= number
+            case _:
+                return None
+    return value
+
+
+def written(numbers: Sequence[int], operators: Sequence[str]) -> str:
+    """The numbers from left to right as an expression, in parentheses where it needs them."""
+    said, is_sum = str(numbers[0]), False
+    for operator, number in zip(operators, numbers[1:], strict=True):
+        is_product = operator in "*/"
+        said = f"( {said} )" if is_product and is_sum else said
+        said, is_sum = f"{said} {operator} {number}", not is_product
+    return said

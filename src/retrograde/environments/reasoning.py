@@ -34,6 +34,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "min_target": 1,
             "max_target": 30,
             "operators": ("+", "-"),
+            "shuffle": False,
         },
         "mini_sudoku": {"min_empty": 6, "max_empty": 12},
         "n_queens": {"n": 6, "min_remove": 1, "max_remove": 3},
