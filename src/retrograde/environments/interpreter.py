@@ -7,35 +7,28 @@ import os
 import random
 import sys
 import traceback
+from dataclasses import asdict
 from typing import Any
 
 from retrograde.environments.confinement import Limits, Walls, confine, readable_by_python
 
 FILE = "<python>"
 """What tracebacks call the code."""
-READY = b"ready"
-"""Written when the walls stand and before the code runs; else one line of what is missing."""
 
 
 def serve() -> None:
-    """Run the code on standard input, once; then leave."""
+    """Say which walls stand, run the code on standard input, once, and leave."""
     order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     walls = confine(Limits(**order["limits"]), readable_by_python())
-    lacking = Walls(**order["needed"]).lacking(walls)
-    _write(f"this machine lacks {lacking}".encode() if lacking else READY)
-    if lacking:
+    print(json.dumps(asdict(walls)))  # noqa: T201 - the parent reads it, before anything else
+    if Walls(**order["needed"]).lacking(walls):
         return
     random.seed(order["seed"])
     sys.argv = [FILE]
     sys.exit(_run(order["code"]))
-
-
-def _write(line: bytes) -> None:
-    sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()
 
 
 def _run(code: str) -> int:

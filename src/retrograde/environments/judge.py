@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-from retrograde.environments.interpreter import READY
+from retrograde.environments.judging import READY
 from retrograde.environments.worker import Worker
 
 STARTING_SECONDS = 60.0

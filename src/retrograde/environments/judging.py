@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from retrograde.environments.confinement import Limits, confine, readable_by_python
-from retrograde.environments.interpreter import READY
+from retrograde.environments.formula import is_same
 
 LIMITS = Limits(cpu_seconds=100_000, memory_bytes=4 << 30, open_files=256)
 EVALUATING = (
@@ -27,6 +27,8 @@ EVALUATING = (
 PLAIN_FUNCTIONS = frozenset({"abs", "max", "min", "pow", "round", "sum"})
 _FUNCTIONS = frozenset(vars(builtins)) - PLAIN_FUNCTIONS
 _NOT_PLAIN = re.compile(r"""["'\\`{}@:;]|__|\.\s*[A-Za-z_]|\blambda\b""")
+READY = b"ready"
+"""The first line that is written."""
 TOLD = ("numbers", "target", "expression")
 """Metadata of a puzzle that is passed on, where there is any; teachers go by it."""
 
@@ -69,15 +71,9 @@ def _score(text: str, **puzzle: Any) -> float:
     return float(_dataset(_without_index(asked)).score_answer(text, _entry(asked)))
 
 
-def _equal(gold: str, text: str) -> bool:
-    """Whether two texts hold the same value or formula."""
+def _same(gold: str, text: str) -> bool:
     _guard_sympy()
-    import math_verify
-
-    def read(written: str) -> Any:
-        return math_verify.parse(written, parsing_timeout=None)
-
-    return bool(math_verify.verify(read(gold), read(text), timeout_seconds=None))
+    return is_same(gold, text)
 
 
 QUESTIONS: Mapping[str, Callable[..., Any]] = {
@@ -85,7 +81,7 @@ QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "options": _options,
     "puzzle": _puzzle,
     "score": _score,
-    "equal": _equal,
+    "same": _same,
 }
 
 

@@ -52,7 +52,7 @@ class Puzzle:
             UnansweredError: to say so took longer than it may.
             JudgeError: the answer cannot be read.
         """
-        return bool(JUDGE.ask("equal", seconds, gold=self.answer, text=text))
+        return bool(JUDGE.ask("same", seconds, gold=self.answer, text=text))
 
 
 def check_dataset(dataset: str, config: Mapping[str, Any]) -> None:

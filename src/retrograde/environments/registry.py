@@ -18,6 +18,7 @@ from retrograde.environments.extras import check_extra
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
+from retrograde.environments.math_python import MathPython
 from retrograde.environments.protocol import Environment
 from retrograde.environments.reasoning import Reasoning
 
@@ -26,6 +27,7 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
         "hop": Hop,
         "lake": Lake,
         "market": Market,
+        "math_python": MathPython,
         "reasoning": Reasoning,
     }
 )
@@ -36,6 +38,7 @@ TAKES: Mapping[str, str] = MappingProxyType({"reasoning": "dataset"})
 
 NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
     {
+        "math_python": (("math_verify", "reasoning_gym"), "math"),
         "reasoning": (("reasoning_gym",), "reasoning"),
     }
 )

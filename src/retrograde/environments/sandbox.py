@@ -1,20 +1,22 @@
 """A Python interpreter for code that nobody has read: one confined process for each call."""
 
 import asyncio
+import json
 import signal
 import time
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import lru_cache
+from typing import Any
 
-from retrograde.environments.confinement import EVERY_WALL, Limits, Walls
-from retrograde.environments.interpreter import READY
+from retrograde.environments.confinement import EVERY_WALL, NO_WALL, Limits, Walls
 from retrograde.environments.worker import Worker
 
 STARTING_SECONDS = 30.0
 """Wall clock that an interpreter may take to start on a busy machine."""
 
 
-class SandboxError(RuntimeError):
+class SandboxError(ValueError):
     """Code cannot be run here as safely as was asked for."""
 
 
@@ -77,18 +79,16 @@ class Sandbox:
             worker.kill()  # the thread hears the end, and lets go of the rest
             raise
 
+    def order(self, code: str, seed: int) -> dict[str, Any]:
+        """What the process is told."""
+        limits, needed = asdict(self.limits), asdict(self.needed)
+        return {"code": code, "seed": seed, "limits": limits, "needed": needed}
+
     def _run(self, worker: Worker, code: str, seed: int) -> Execution:
         ending = None
         try:
-            worker.tell(
-                {
-                    "code": code,
-                    "limits": asdict(self.limits),
-                    "needed": asdict(self.needed),
-                    "seed": seed,
-                }
-            )
-            _start(worker)
+            worker.tell(self.order(code, seed))
+            _check(self.needed, _walls_of(worker))
             begun = time.monotonic()
             try:
                 worker.rest(self.seconds, self.output_bytes)
@@ -105,15 +105,39 @@ class Sandbox:
         )
 
 
-def _start(worker: Worker) -> None:
+@lru_cache(maxsize=1)
+def standing_walls() -> Walls:
+    """Which of the kernel's walls a sandbox has on this machine."""
+    worker = Worker("retrograde.environments.interpreter")
     try:
-        said = worker.line(STARTING_SECONDS)
-    except (TimeoutError, EOFError) as cause:
-        raise SandboxError(f"the interpreter did not start: {cause}") from cause
-    if said != READY:
+        worker.tell(Sandbox(needed=NO_WALL).order("", 0))
+        return _walls_of(worker)
+    finally:
+        worker.end()
+
+
+def check_walls(needed: Walls) -> None:
+    """See that this machine's kernel can put walls up.
+
+    Raises:
+        SandboxError: one that is needed is lacking.
+    """
+    _check(needed, standing_walls())
+
+
+def _walls_of(worker: Worker) -> Walls:
+    try:
+        return Walls(**json.loads(worker.line(STARTING_SECONDS)))
+    except (TimeoutError, EOFError, json.JSONDecodeError) as cause:
+        raise SandboxError(f"the sandbox's interpreter did not start: {cause}") from cause
+
+
+def _check(needed: Walls, standing: Walls) -> None:
+    lacking = needed.lacking(standing)
+    if lacking:
         raise SandboxError(
-            f"{said.decode(errors='replace')}, which code from a policy is not run without; "
-            f"`isolation: limits` runs it with resource limits alone"
+            f"isolation: this machine lacks {lacking}, which a policy's code is kept in by; "
+            f"limits on time, memory and output alone are isolation=limits"
         )
 
 
