@@ -3,16 +3,20 @@
 import re
 from typing import Any
 
+from retrograde.environments.extras import extra
+
 MOST_CHARACTERS = 500
 """Of an answer; longer ones are not read."""
 _BOXED = r"\boxed{"
-_WORDS = re.compile(r"\\text\s*\{[^{}]*\}|\\(?!d?frac)[A-Za-z]+|(?<!\\)\b[A-Za-z]+\b\s*=?|[$€£%\\!]")
+_WORDS = re.compile(
+    r"\\text\s*\{[^{}]*\}|\\(?!d?frac)[A-Za-z]+|(?<!\\)\b[A-Za-z]+\b\s*=?|[$€£%\\!]"
+)
 _FRACTION = re.compile(r"\\d?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)?(\.\d+)?(/\d+)?")
 
 
 def is_same(gold: str, text: str) -> bool:
-    """Whether an answer is the right one, by its value and not by how it is written.
+    r"""Whether an answer is the right one, by its value and not by how it is written.
 
     Where the right one is a number, the answer has to be one, not a sum that makes it; words and
     units around it do not matter. Where it is a formula that is multiplied out, so has the answer
@@ -20,7 +24,7 @@ def is_same(gold: str, text: str) -> bool:
 
     Args:
         gold: the right one.
-        text: the answer; only the last `\\boxed{...}` of it is read, if there is one.
+        text: the answer; only the last `\boxed{...}` of it is read, if there is one.
     """
     answer = boxed(text)
     if len(answer) > MOST_CHARACTERS:
@@ -32,7 +36,7 @@ def is_same(gold: str, text: str) -> bool:
 
 
 def boxed(text: str) -> str:
-    """What the last `\\boxed{...}` holds, or all of the text."""
+    r"""What the last `\boxed{...}` holds, or all of the text."""
     _, found, after = text.rpartition(_BOXED)
     if not found:
         return text.strip()
@@ -45,7 +49,7 @@ def boxed(text: str) -> str:
 
 
 def as_number(text: str) -> str | None:
-    """The one number in a text, as a decimal or a fraction of integers; None if there is not one."""
+    """The only number in a text, as a decimal or a fraction of integers; None without one."""
     bare = _WORDS.sub(" ", _FRACTION.sub(r"\1/\2", text.replace("\u2212", "-")))
     bare = re.sub(r"(?<=[-+])\s+|\s*(?=/)|(?<=/)\s*", "", bare).strip().removesuffix(".").strip()
     is_number = any(sign.isdigit() for sign in bare) and _NUMBER.fullmatch(bare)
@@ -64,20 +68,15 @@ def _verified(gold: str, answer: str, *, as_expanded: bool = False) -> bool:
         return False
     if as_expanded and _is_expanded(right[0]) and not _is_expanded(given[0]):
         return False
-    import math_verify
-
-    return bool(math_verify.verify(right, given, timeout_seconds=None))
+    return bool(extra("math_verify", "math").verify(right, given, timeout_seconds=None))
 
 
 def _parsed(latex: str) -> list[Any]:
-    import math_verify
-
-    return math_verify.parse(f"\\boxed{{{latex}}}", parsing_timeout=None)
+    return extra("math_verify", "math").parse(f"\\boxed{{{latex}}}", parsing_timeout=None)
 
 
 def _is_expanded(formula: Any) -> bool:
-    import sympy
-
+    sympy = extra("sympy", "math")
     if not isinstance(formula, sympy.Expr):
         return True
     done = formula.doit()

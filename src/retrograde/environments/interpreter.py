@@ -8,6 +8,7 @@ import random
 import sys
 import traceback
 from dataclasses import asdict
+from types import TracebackType
 from typing import Any
 
 from retrograde.environments.confinement import Limits, Walls, confine, readable_by_python
@@ -27,35 +28,29 @@ def serve() -> None:
     if Walls(**order["needed"]).lacking(walls):
         return
     random.seed(order["seed"])
-    sys.argv = [FILE]
-    sys.exit(_run(order["code"]))
+    sys.argv, sys.excepthook = [FILE], _print_from_code
+    _run(order["code"])
 
 
-def _run(code: str) -> int:
-    """Run code as a script, print what an expression at its end is worth, and say how it went."""
+def _run(code: str) -> None:
+    """Run code as a script, and print what an expression at its end is worth."""
     linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
     names: dict[str, Any] = {"__name__": "__main__"}
-    try:
-        tree = ast.parse(code, FILE)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, FILE, "exec"), names)  # noqa: S102 - what this process is for
-        if last is not None:
-            value = eval(compile(ast.Expression(last.value), FILE, "eval"), names)  # noqa: S307
-            if value is not None:
-                print(repr(value))  # noqa: T201 - what the policy reads
-    except SystemExit:
-        raise
-    except BaseException as raised:  # noqa: BLE001 - whatever the code raises is its output
-        _print_from_code(raised)
-        return 1
-    return 0
+    tree = ast.parse(code, FILE)
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Expr):
+        del tree.body[-1]
+    exec(compile(tree, FILE, "exec"), names)  # noqa: S102 - what this process is for
+    if isinstance(last, ast.Expr):
+        value = eval(compile(ast.Expression(last.value), FILE, "eval"), names)  # noqa: S307
+        if value is not None:
+            print(repr(value))  # noqa: T201 - what the policy reads
 
 
-def _print_from_code(raised: BaseException) -> None:
-    """A traceback without the frames of this module."""
-    place = raised.__traceback__
-    while place is not None and place.tb_frame.f_code.co_filename == __file__:
+def _print_from_code(
+    kind: type[BaseException], raised: BaseException, place: TracebackType | None
+) -> None:
+    """A traceback that begins in the code."""
+    while place is not None and place.tb_frame.f_code.co_filename != FILE:
         place = place.tb_next
-    if isinstance(raised, SyntaxError) and raised.filename == FILE:
-        place = None
-    traceback.print_exception(type(raised), raised, place)
+    traceback.print_exception(kind, raised, place)

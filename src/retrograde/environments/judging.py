@@ -13,9 +13,11 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from tokenize import TokenError
 from typing import Any
 
 from retrograde.environments.confinement import Limits, confine, readable_by_python
+from retrograde.environments.extras import extra
 from retrograde.environments.formula import is_same
 
 LIMITS = Limits(cpu_seconds=100_000, memory_bytes=4 << 30, open_files=256)
@@ -27,6 +29,12 @@ EVALUATING = (
 PLAIN_FUNCTIONS = frozenset({"abs", "max", "min", "pow", "round", "sum"})
 _FUNCTIONS = frozenset(vars(builtins)) - PLAIN_FUNCTIONS
 _NOT_PLAIN = re.compile(r"""["'\\`{}@:;]|__|\.\s*[A-Za-z_]|\blambda\b""")
+RAISED = (
+    ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, MemoryError,
+    NameError, OSError, RuntimeError, SyntaxError, TokenError, TypeError, ValueError,
+)  # fmt: skip
+"""What packages raise about odd options and answers. Anything else ends the process, and the
+judge starts another."""
 READY = b"ready"
 """The first line that is written."""
 TOLD = ("numbers", "target", "expression")
@@ -48,7 +56,7 @@ def _answered(asked: dict[str, Any]) -> dict[str, Any]:
     question = QUESTIONS[asked.pop("ask")]
     try:
         return {"told": question(**asked)}
-    except Exception as raised:  # noqa: BLE001 - packages raise what they like about odd answers
+    except RAISED as raised:
         return {"error": f"{type(raised).__name__}: {raised}"}
 
 
@@ -105,21 +113,19 @@ def _dataset(asked: str) -> Any:
 @lru_cache(maxsize=1)
 def _package() -> Any:
     _guard_sympy()
-    import reasoning_gym
-
+    package = extra("reasoning_gym", "reasoning")
     for name in EVALUATING:
         module = sys.modules.get(f"reasoning_gym.{name}")
         if module is not None:
             vars(module)["eval"] = ast.literal_eval
-    return reasoning_gym
+    return package
 
 
 @lru_cache(maxsize=1)
 def _guard_sympy() -> None:
     """Let SymPy's parser, which evaluates what it has read, read plain formulas only."""
-    import sympy
-    from sympy.parsing import sympy_parser
-
+    sympy = extra("sympy", "reasoning")
+    sympy_parser = extra("sympy.parsing.sympy_parser", "reasoning")
     parse = sympy_parser.parse_expr
 
     def guarded(s: str, *args: Any, **kwargs: Any) -> Any:
@@ -127,12 +133,12 @@ def _guard_sympy() -> None:
             raise ValueError(f"no plain formula: {s[:80]!r}")
         return parse(s, *args, **kwargs)
 
-    sympy_parser.parse_expr = guarded
-    sympy.parse_expr = guarded
+    for module in (sympy_parser, sympy):
+        vars(module)["parse_expr"] = guarded
 
 
 def is_plain(formula: str) -> bool:
-    """Whether a text holds no strings, attributes or functions of Python's own but harmless ones."""
+    """Whether a text holds no strings, attributes, or functions of Python that do harm."""
     if _NOT_PLAIN.search(formula):
         return False
     return not _FUNCTIONS & set(re.findall(r"[A-Za-z_]\w*", formula))

@@ -178,6 +178,9 @@ class MathPython:
         check_walls(self.sandbox.needed)
         for dataset in self.named:
             check_dataset(dataset, {})
+            puzzle = puzzle_of(dataset, "{}", "train-0")
+            if puzzle.answer is None or not puzzle.is_right(puzzle.answer, CHECKING_SECONDS):
+                raise ValueError(f"datasets: answers of {dataset} are neither numbers nor formulas")
 
     @property
     def named(self) -> tuple[str, ...]:

@@ -182,8 +182,9 @@ class Reasoning:
     @property
     def options(self) -> dict[str, Any]:
         """Those of the data set that are not the package's."""
-        preset = PRESETS.get(self.dataset, {}) if self.setting == "preset" else {}
-        return {**preset, **parsed_config(self.config)}
+        has_preset = self.setting == "preset" and self.dataset in PRESETS
+        preset = dict(PRESETS[self.dataset]) if has_preset else {}
+        return preset | parsed_config(self.config)
 
     @property
     def rules(self) -> str:

@@ -16,6 +16,9 @@ STARTING_SECONDS = 30.0
 """Wall clock that an interpreter may take to start on a busy machine."""
 
 
+USUAL = Limits(cpu_seconds=5, memory_bytes=1 << 30)
+
+
 class SandboxError(ValueError):
     """Code cannot be run here as safely as was asked for."""
 
@@ -54,7 +57,7 @@ class Sandbox:
     open files; `confinement` says what the kernel refuses it.
     """
 
-    limits: Limits = Limits(cpu_seconds=5, memory_bytes=1 << 30)
+    limits: Limits = USUAL
     seconds: float = 15.0
     """Wall clock of a call; then its process is killed."""
     output_bytes: int = 1 << 16
