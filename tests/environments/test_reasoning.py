@@ -202,10 +202,10 @@ def test_what_is_not_known_is_refused_with_what_is():
 def test_a_data_set_with_too_few_puzzles_says_so():
     # One number of one value is one puzzle, which belongs to one of the splits.
     only = '{"min_n": 3, "max_n": 3}'
-    puzzle = puzzle_of("count_bits", only, "train-0")
+    puzzle = puzzle_of("count_bits", only, "test-0")
     assert "3" in puzzle.question
-    with pytest.raises(JudgeError, match="none belongs to test"):
-        puzzle_of("count_bits", only, "test-0")
+    with pytest.raises(JudgeError, match="none belongs to train"):
+        puzzle_of("count_bits", only, "train-0")
 
 
 def test_it_is_plain_data():

@@ -15,7 +15,7 @@ from retrograde.environments.worker import Worker
 
 STARTING_SECONDS = 60.0
 MAKING_SECONDS = 120.0
-"""For a puzzle to be made; the first brings its package with it."""
+"""For a puzzle to be made, or a package to be imported."""
 
 
 class JudgeError(ValueError):
@@ -33,6 +33,8 @@ class Judge:
         """Nothing runs yet."""
         self._lock = threading.Lock()
         self._worker: Worker | None = None
+        self._loaded: set[str] = set()
+        """Packages that the process has imported, which no answer's time is spent on."""
 
     def ask(self, question: str, seconds: float = MAKING_SECONDS, **about: Any) -> Any:
         """Ask, and wait for the answer.
@@ -47,13 +49,20 @@ class Judge:
             JudgeError: it cannot be answered; the message says why.
         """
         with self._lock:
-            worker = self._running()
-            worker.tell({"ask": question, **about})
-            try:
-                said = json.loads(worker.line(seconds))
-            except (TimeoutError, EOFError, json.JSONDecodeError) as cause:
-                self._end()
-                raise UnansweredError(f"no answer within {seconds:g} seconds") from cause
+            package = "math" if question == "same" else "reasoning"
+            if self._worker is None or package not in self._loaded:
+                self._asked({"ask": "load", "package": package}, MAKING_SECONDS)
+                self._loaded.add(package)
+            return self._asked({"ask": question, **about}, seconds)
+
+    def _asked(self, question: dict[str, Any], seconds: float) -> Any:
+        worker = self._running()
+        worker.tell(question)
+        try:
+            said = json.loads(worker.line(seconds))
+        except (TimeoutError, EOFError, json.JSONDecodeError) as cause:
+            self._end()
+            raise UnansweredError(f"no answer within {seconds:g} seconds") from cause
         if "error" in said:
             raise JudgeError(said["error"])
         return said["told"]
@@ -83,6 +92,7 @@ class Judge:
             atexit.unregister(self.close)
             self._worker.end()
             self._worker = None
+            self._loaded.clear()
 
 
 JUDGE = Judge()

@@ -84,7 +84,15 @@ def _same(gold: str, text: str) -> bool:
     return is_same(gold, text)
 
 
+def _load(package: str) -> None:
+    if package == "reasoning":
+        _package()
+    else:
+        _same("1", "1")
+
+
 QUESTIONS: Mapping[str, Callable[..., Any]] = {
+    "load": _load,
     "names": _names,
     "options": _options,
     "puzzle": _puzzle,

@@ -31,7 +31,7 @@ RULES = (
     "You have {turns} turns."
 )
 MALFORMED = "Neither <python>code</python> nor <answer>answer</answer> was found in that."
-CHECKING_SECONDS = 5.0
+CHECKING_SECONDS = 10.0
 """Wall clock that checking an answer may take."""
 MOST_TURNS = 32
 _TAGGED = re.compile(r"<(python|answer)>(.*?)</\1>", re.DOTALL)

@@ -9,7 +9,7 @@ from typing import Any
 from retrograde.data.names import named
 from retrograde.data.seeds import derived
 from retrograde.environments.extras import check_extra
-from retrograde.environments.judge import JUDGE, JudgeError
+from retrograde.environments.judge import JUDGE, JudgeError, UnansweredError
 from retrograde.environments.tasks import parts_of_task
 
 BLOCK = 500
@@ -102,6 +102,8 @@ def puzzle_of(dataset: str, config: str, task: str) -> Puzzle:
         place |= {"seed": seed, "size": BLOCK, "index": index}
         try:
             made = JUDGE.ask("puzzle", **place)
+        except UnansweredError:
+            raise
         except JudgeError as cause:
             failure = cause
             continue

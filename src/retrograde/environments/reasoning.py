@@ -54,7 +54,7 @@ SCORED = f"That scores {{score:.2f}} of 1. {AGAIN}"
 MALFORMED = f"There is no answer in that. Give one inside {OPENS} {CLOSES}."
 SCORES = (0.0, 0.01, 0.05)
 """Those of wrong answers in countdown."""
-SCORING_SECONDS = 5.0
+SCORING_SECONDS = 10.0
 """Wall clock that an answer may take to be scored."""
 MOST_ATTEMPTS = 16
 _ANSWER = re.compile(rf"{OPENS}(.*?){CLOSES}", re.DOTALL)
