@@ -178,6 +178,12 @@ def test_a_chat_that_the_template_refuses_is_an_error_with_its_reason():
         made.opening([Message("system", "x"), QUESTION])
 
 
+def test_a_template_for_parts_of_pictures_and_text_is_refused_with_its_reason():
+    parts = "{% for m in messages %}{{ m.content[0].text + '<|im_end|>' }}{% endfor %}"
+    with pytest.raises(ValueError, match=r"no chat of user and assistant .* has no attribute"):
+        TransformersChat(tokenizer("chatml", parts))
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_whether_a_template_appends_is_found_out(name):
     rewriting = {
