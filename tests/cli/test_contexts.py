@@ -7,7 +7,8 @@ import pytest
 
 from retrograde.backends.embedded import embedded_tokenizer, new_model
 
-SHORT = ("--environment", "hop", "--steps", "1", "--prompts", "1", "--eval-episodes", "1")
+SHORT = ("--environment", "hop", "--environment.hops", "1", "--algorithm", "grpo", "--steps", "1")
+SHORT += ("--prompts", "1", "--eval-episodes", "1")
 
 FORGETFUL = """\
 {%- for m in messages -%}

@@ -1,6 +1,7 @@
 """Looking environments up by name."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 import tomllib
@@ -115,3 +116,13 @@ def test_every_extra_that_is_named_exists():
     extras = {*project["optional-dependencies"], *COMMANDS}
     assert {brings for _, brings in registry.NEEDS.values()} <= extras
     assert {*registry.NEEDS, *registry.TAKES} <= {*ENVIRONMENTS}
+
+
+@pytest.mark.parametrize(
+    "name", ["rock_paper_scissors", "limit_holdem", "shop", "gym:Blackjack-v1"]
+)
+def test_the_settings_of_games_and_worlds_are_what_can_be_written_down(name):
+    make = environment_named(name)
+    settings = json.loads(json.dumps(dataclasses.asdict(make())))
+    assert not {"name", "offers", "vocabulary"} & settings.keys()
+    assert make(**{key: value for key, value in settings.items() if value is not None}) == make()

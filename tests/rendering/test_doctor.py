@@ -62,7 +62,7 @@ def test_what_is_dropped_where_the_template_does_not_drop_is_shown():
 
 def test_facts_and_fallbacks_are_told():
     facts = proof(chat("gemma2"), "gemma2").facts
-    assert len(facts["fallbacks"]) == 7
+    assert len(facts["fallbacks"]) == 9
     assert facts["stop ids"].count("<end_of_turn>") == 1
     assert facts["stop ids"].count("<eos>") == 1
     assert facts["pad"] == "none: the end of turn"

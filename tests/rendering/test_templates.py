@@ -25,15 +25,16 @@ FALLBACKS = {
     "llama3": set(),
     "gemma3": {
         "several_systems", "late_system", "tools", "tool_messages", "early_tool_messages",
-        "users_in_a_row",
+        "lone_tool_messages", "system_alone", "users_in_a_row",
     },
     "gemma2": {
         "system", "several_systems", "late_system", "tools", "tool_messages",
-        "early_tool_messages", "users_in_a_row",
+        "early_tool_messages", "lone_tool_messages", "system_alone", "users_in_a_row",
     },
     "gpt_oss": {"tools"},
     "mistral": {
-        "several_systems", "late_system", "tool_messages", "early_tool_messages", "users_in_a_row",
+        "several_systems", "late_system", "tool_messages", "early_tool_messages",
+        "lone_tool_messages", "system_alone", "users_in_a_row",
     },
 }  # fmt: skip
 
@@ -49,7 +50,7 @@ def replied(name, *messages):
 @pytest.mark.parametrize("name", KINDS)
 def test_what_a_template_does_not_take_is_found_out(name):
     accepts = chat(name).template.accepts
-    missing = {field for field in FALLBACKS["gemma2"] if not getattr(accepts, field)}
+    missing = {field for field in accepts.__slots__ if not getattr(accepts, field)}
     assert missing == FALLBACKS[name]
     assert len(chat(name).template.fallbacks) == len(missing)
 
@@ -129,6 +130,22 @@ def test_a_template_may_take_tool_results_only_behind_an_answer():
     assert "<|im_start|>user\n<tool_response>\nBen\n</tool_response><|im_end|>" in alone
 
 
+def test_a_template_may_need_a_user_somewhere():
+    needy = (
+        "{% if messages | selectattr('role', 'equalto', 'user') | list | length == 0 %}"
+        "{{ raise_exception('No user query found') }}{% endif %}"
+    ) + tokenizer("qwen25").chat_template
+    made = TransformersChat(tokenizer("qwen25", needy))
+    assert made.template.accepts.early_tool_messages
+    assert not made.template.accepts.lone_tool_messages
+    alone = read("qwen25", made.opening(BOTH))
+    assert alone.endswith(replied("qwen25", *BOTH)[1:])  # as the template says it itself
+    rules = read("qwen25", made.opening([Message("system", "Be brief.")]))
+    assert "<|im_start|>user\nBe brief.<|im_end|>" in rules
+    asked = [Message("system", "Be brief."), QUESTION, *BOTH]
+    assert made.opening(asked) == chat("qwen25").opening(asked)
+
+
 def test_system_messages_are_joined_or_said_by_the_user_where_they_have_to_be():
     rule, other = Message("system", "Be brief."), Message("system", "Be kind.")
     assert opened("gemma3", rule, other, QUESTION).startswith(
@@ -159,6 +176,12 @@ def test_a_chat_that_the_template_refuses_is_an_error_with_its_reason():
     made = TransformersChat(tokenizer("chatml", touchy))
     with pytest.raises(ValueError, match="takes no chat of system, user: never ask"):
         made.opening([Message("system", "x"), QUESTION])
+
+
+def test_a_template_for_parts_of_pictures_and_text_is_refused_with_its_reason():
+    parts = "{% for m in messages %}{{ m.content[0].text + '<|im_end|>' }}{% endfor %}"
+    with pytest.raises(ValueError, match=r"no chat of user and assistant .* has no attribute"):
+        TransformersChat(tokenizer("chatml", parts))
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -93,7 +93,7 @@ def test_gemma_trains_a_step_and_is_read_by_plain_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        ("hop", ["--algorithm.siblings", "2"]),
+        ("hop", ["--algorithm.siblings", "2", "--model.max-new-tokens", "12"]),
         (COUNTED, ["--algorithm.siblings", "2", "--algorithm.min-signal", "1"]),
     ],
     ids=["hop", "counted"],

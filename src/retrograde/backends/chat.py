@@ -136,9 +136,12 @@ class TransformersChat:
         control = {
             number: token
             for number, token in self.tokenizer.added_tokens_decoder.items()
-            if token.special
-            or number in self.stop_ids
-            or (token.content in frame and _is_mark(token.content))
+            if not token.content.isspace()
+            and (
+                token.special
+                or number in self.stop_ids
+                or (token.content in frame and _is_mark(token.content))
+            )
         }
         return Spelling(
             self._encode,
@@ -162,4 +165,4 @@ class TransformersChat:
 
 
 def _is_mark(token: str) -> bool:
-    return token not in TAGS and not token.isalnum() and not token.isspace()
+    return token not in TAGS and not token.isalnum()

@@ -56,6 +56,8 @@ class WarmStart:
     """Passes that a batch is computed in, short contexts apart from long ones, so that less of
     it is padding. The numbers are the same up to rounding."""
     seed: int = 0
+    tasks: int = 1_000_000
+    """Training tasks that demonstrations are taken from, where making one takes long."""
 
 
 WARM_STARTS = {
@@ -64,7 +66,8 @@ WARM_STARTS = {
     "limit_holdem": WarmStart(steps=150, flat_every=0),
     "market": WarmStart(steps=100, flat_every=0),
     "rock_paper_scissors": WarmStart(steps=300, flat_every=0),
-    "shop": WarmStart(steps=300, batch=64, flat_every=0),
+    "reasoning:countdown": WarmStart(steps=200, flat_every=0, tasks=4000),
+    "shop": WarmStart(steps=150, batch=32, flat_every=0),
     "tools": WarmStart(steps=60, batch=64, flat_every=0),
 }
 """Long enough to know the format and to be right sometimes, short enough to leave the rest
@@ -166,8 +169,7 @@ def warm_started(
 ) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerBase]:
     """A fresh model, trained by imitation on noisy demonstrations."""
     tokenizer = embedded_tokenizer(environment.vocabulary)
-    count = settings.steps * settings.batch
-    pairs = asyncio.run(_demonstrations(environment, tokenizer, count, settings.seed, progress))
+    pairs = asyncio.run(_demonstrations(environment, tokenizer, settings, progress))
     model = new_model(len(tokenizer), settings.seed).train()
     optimizer = torch.optim.AdamW(
         model.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
@@ -219,14 +221,14 @@ class Demonstration:
 async def _demonstrations(
     environment: Environment,
     tokenizer: PreTrainedTokenizerBase,
-    count: int,
-    seed: int,
+    settings: WarmStart,
     progress: Progress,
 ) -> list[Demonstration]:
+    count, seed = settings.steps * settings.batch, settings.seed
     chat = TransformersChat(tokenizer)
     managed, flat = Renderer(chat, environment.context), Renderer(chat, "full")
     pairs: list[Demonstration] = []
-    tasks = min(TRAIN_TASKS, environment.size("train") or TRAIN_TASKS)
+    tasks = min(settings.tasks, environment.size("train") or settings.tasks)
     number = 0
     while len(pairs) < count:
         number += 1

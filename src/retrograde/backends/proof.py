@@ -68,7 +68,7 @@ def facts(chat: TransformersChat) -> dict[str, str | Sequence[str]]:
         "template": "rewrites what was said before" if chat.rewrites else "appends",
         "rewriting": chat.rewriting,
         "fallbacks": chat.template.fallbacks,
-        "generation prompt": repr(_prompt(chat)),
+        "generation prompt": _read(chat, _prompt(chat)),
         "end of turn": _named(chat, chat.end_of_turn),
         "stop ids": ", ".join(_named(chat, stop) for stop in sorted(chat.stop_ids)),
         "pad": padding + also,
@@ -272,15 +272,16 @@ def _ends(chat: TransformersChat) -> Finding:
 
 def _loss(chat: TransformersChat) -> Finding:
     name = "prompts and separators carry no loss"
-    prompt = chat.tokenizer.encode(_prompt(chat), add_special_tokens=False)
+    prompt = _prompt(chat)
     played = [(trial, walked(chat, trial, "full")) for trial in TRIALS]
     for trial, walk in played:
         rows = walk.rows()
-        for row, (answer, _) in zip(rows, trial.exchanges, strict=True):
+        for turn, (row, (answer, _)) in enumerate(zip(rows, trial.exchanges, strict=True)):
             if row.action != chat.said(sampled(chat, answer)):
                 text = f"{trial.name}: trained is {_read(chat, row.action)}, said was {answer!r}"
                 return Finding(name, Verdict.FAILED, text)
-            if prompt and list(row.context[-len(prompt) :]) != prompt:
+            prompted = template_ids(chat, said_upto(trial, turn))[-len(prompt) :] == prompt
+            if prompt and prompted and row.context[-len(prompt) :] != prompt:
                 text = (
                     f"{trial.name}: {_read(chat, row.context[-len(prompt) :])} precedes an answer"
                 )
@@ -289,15 +290,16 @@ def _loss(chat: TransformersChat) -> Finding:
     action = played[0][1].actions[0]
     behind = second[len(first) + len(action) :]
     text = (
-        f"trained {_read(chat, action)}; not trained, before {_read(chat, tuple(prompt))}, "
+        f"trained {_read(chat, action)}; not trained, before {_read(chat, prompt)}, "
         f"and behind {_read(chat, behind[:AROUND])}"
     )
     return Finding(name, Verdict.PROVEN, text)
 
 
-def _prompt(chat: TransformersChat) -> str:
-    with_prompt, without = (chat.template.text([ASKED], prompted=p) for p in (True, False))
-    return with_prompt.removeprefix(without)
+def _prompt(chat: TransformersChat) -> Ids:
+    """The generation prompt behind a user's message; some templates have none."""
+    without, with_prompt = (template_ids(chat, [ASKED], prompted=p) for p in (False, True))
+    return with_prompt[shared_length(without, with_prompt) :]
 
 
 def _named(chat: TransformersChat, number: int) -> str:

@@ -34,18 +34,21 @@ class Spelling:
         self._encode = encode
         self.control = dict(control)
         self._tricky = tricky
-        texts = sorted((re.escape(t) for t in self.control.values() if len(t) > 1), key=len)
-        alternatives = "|".join(reversed(texts)) or r"(?!)"
-        # Each place is looked at, since tokens may overlap: <|a<|a|>.
-        self._places = re.compile(f"(?=(?:{alternatives}))")
+        self._texts = {text for text in self.control.values() if len(text) > 1}
+        self._lengths = sorted({len(text) for text in self._texts})
+        first = "".join(re.escape(letter) for letter in sorted({text[0] for text in self._texts}))
+        self._candidates = re.compile(f"[{first}]" if first else r"(?!)")
 
     def marked(self, text: str) -> str:
         """The text with marks where it has to be cut."""
         pieces: list[str] = []
         begin = 0
-        for place in self._places.finditer(text):
-            pieces.append(text[begin : place.start() + 1])
-            begin = place.start() + 1
+        # Each place is looked at, since tokens may overlap: <|a<|a|>.
+        for candidate in self._candidates.finditer(text):
+            at = candidate.start()
+            if any(text[at : at + length] in self._texts for length in self._lengths):
+                pieces.append(text[begin : at + 1])
+                begin = at + 1
         marked = CUT.join([*pieces, text[begin:]])
         if self._tricky and any(
             not self.control.keys().isdisjoint(self._encode(piece)) for piece in marked.split(CUT)

@@ -13,6 +13,8 @@ from typing import cast
 
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
+from retrograde.backends.template import COMPLAINTS
+
 QUESTION = "retrogradequestion"
 SENTINEL = "retrogradeanswer"
 """Stand in for a chat whose answer is looked for; plain words, which no template rewrites."""
@@ -66,14 +68,20 @@ def behind_an_answer(
     """What a chat template puts behind an answer that these messages follow.
 
     Raises:
-        ValueError: it leaves out what an assistant says.
+        ValueError: it takes no such chat, or leaves out what an assistant says.
     """
     chat = [
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": SENTINEL},
         *following,
     ]
-    text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=prompted)
+    try:
+        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=prompted)
+    except COMPLAINTS as cause:
+        raise ValueError(
+            f"{tokenizer.name_or_path}: the chat template takes no chat of user and assistant that "
+            f"speak in plain text: {cause}"
+        ) from cause
     _, found, behind = cast("str", text).partition(SENTINEL)
     if not found:
         raise ValueError(

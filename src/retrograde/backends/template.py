@@ -55,6 +55,8 @@ class Accepts:
     tools: bool
     tool_messages: bool
     early_tool_messages: bool
+    lone_tool_messages: bool
+    system_alone: bool
     users_in_a_row: bool
 
 
@@ -67,6 +69,9 @@ FALLBACKS = {
     "<tool_response> in a user message",
     "early_tool_messages": "a tool message with no answer before it, as context markov has them: "
     "it becomes <tool_response> in a user message",
+    "lone_tool_messages": "a tool message in a chat where no user has spoken: it becomes "
+    "<tool_response> in a user message",
+    "system_alone": "a system message with no other: it becomes a user message",
     "users_in_a_row": "user messages in a row: they are joined",
 }
 """What a template may not take, and what is done instead."""
@@ -132,10 +137,12 @@ class ChatTemplate:
 
     def _with_fitting_tool_messages(self, entries: list[Entry]) -> list[Entry]:
         fitting: list[Entry] = []
-        answered = False
+        takes = self.accepts.lone_tool_messages
         for entry in entries:
-            answered = answered or entry["role"] == "assistant"
-            takes = self.accepts.tool_messages if answered else self.accepts.early_tool_messages
+            if entry["role"] == "assistant":
+                takes = self.accepts.tool_messages
+            elif entry["role"] == "user" and not any(e["role"] == "assistant" for e in fitting):
+                takes = self.accepts.early_tool_messages
             if entry["role"] != "tool" or takes:
                 fitting.append(entry)
                 continue
@@ -153,7 +160,8 @@ class ChatTemplate:
             later = [e | {"role": "user"} if e["role"] == "system" else e for e in later]
         if not self.accepts.several_systems:
             systems = _joined(systems, "system", PARAGRAPH)
-        if self.accepts.system or not systems:
+        takes = self.accepts.system and (later or self.accepts.system_alone)
+        if takes or not systems:
             return [*systems, *later]
         front = {"role": "user", "content": PARAGRAPH.join(e["content"] for e in systems)}
         if later and later[0]["role"] == "user":
@@ -183,6 +191,8 @@ class ChatTemplate:
             and self._takes("user", "assistant", "tool", "tool")
             and self._takes("user", "assistant", "tool", "tool", "user"),
             early_tool_messages=after and self._takes("user", "tool"),
+            lone_tool_messages=after and self._takes("tool"),
+            system_alone=self._takes("system"),
             users_in_a_row=self._takes("user", "user")
             and self._takes("user", "assistant", "user", "user"),
         )

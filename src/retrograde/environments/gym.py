@@ -112,6 +112,12 @@ class GymEpisode(PlainEpisode):
         self.world.close()
 
 
+def _sight(renderer: str | Sight) -> Sight | None:
+    if not isinstance(renderer, str):
+        return renderer
+    return found_at(renderer, "renderer") if renderer else None
+
+
 @dataclass(frozen=True, init=False)
 class Gym(PlainTasks):
     """Any Gymnasium environment with actions that can be said, such as gym:FrozenLake-v1."""
@@ -163,8 +169,8 @@ class Gym(PlainTasks):
             renderer: a function from an observation and the environment, unwrapped, to words, or
                 where it is (FILE.py:NAME); empty goes by the observation space.
             turns: actions until an episode is cut off; None takes the environment's own limit.
-            success_return: a rollout whose return reaches this is a success; None takes what is
-                known of the environment, else the threshold it is registered with, else 1.
+            success_return: of a rollout that is a success; None takes what is known of the
+                environment, else the threshold it is registered with, else 1.
             forking: None finds out by a trial whether copies behave like the original, else
                 whether two episodes of one task do, else nothing can branch.
             context: what the policy is shown of the past; `full` if one observation does not
@@ -179,11 +185,9 @@ class Gym(PlainTasks):
         for name, value in parts.items():
             set_(self, name, value)
         set_(self, "renderer", renderer if isinstance(renderer, str) else "given")
-        given = renderer
-        if isinstance(given, str):
-            given = found_at(given, "renderer") if given else None
-        set_(self, "_sight", given)
-        set_(self, "context", context)
+        given = _sight(renderer)
+        for name, value in (("_sight", given), ("context", context)):
+            set_(self, name, value)
         world = self.made()
         try:
             spec, known = world.spec, known_of(world)
@@ -191,9 +195,9 @@ class Gym(PlainTasks):
             if not (given or known):
                 check_sight(world.observation_space)
             limit = spec.max_episode_steps if spec is not None else None
-            threshold = spec.reward_threshold if spec is not None else None
         finally:
             world.close()
+        threshold = spec.reward_threshold if spec is not None else None
         usual = known.success_return if known else 1.0 if threshold is None else threshold
         set_(self, "turns", turns if turns is not None else limit or USUAL_TURNS)
         set_(self, "success_return", usual if success_return is None else success_return)

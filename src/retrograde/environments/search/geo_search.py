@@ -151,11 +151,12 @@ class GeoSearch(SearchEnvironment):
             phrases=(
                 *(self.rules, MISUNDERSTOOD, LAST_TURN, NOTHING, KNOWN, TO_GO, WHAT, WHICH),
                 *(*(relation.asked for relation in RELATIONS), *PASSAGE_PHRASES, *TAGS, *numbers),
+                *(relation.sought for relation in RELATIONS if " " in relation.sought),
                 *sorted(names - single),
             ),
             words=(
                 *SIGNS,
-                *(relation.sought for relation in RELATIONS),
+                *(relation.sought for relation in RELATIONS if " " not in relation.sought),
                 *map(str, range(MOST_HOPS + 1)),
                 *sorted(single),
             ),

@@ -29,17 +29,19 @@ class Relation:
     asked: str
     """How a question says it, in front of the name."""
     sought: str
-    """The word that a search for it adds to the name."""
+    """What a search for it adds to the name."""
 
 
 CAPITAL_OF = Relation("the country whose capital is", "capital")
 CITY_IN = Relation("the country with the city of", "city")
 ONLY_USER = Relation("the only country whose currency is", "currency")
-FIRST_USER = Relation("the most populous country whose currency is", "countries")
-FIRST_ON = Relation("the most populous country in", "countries")
-SECOND_ON = Relation("the second most populous country in", "countries")
-FIRST_NEIGHBOUR = Relation("the most populous neighbour of", "neighbours")
-SECOND_NEIGHBOUR = Relation("the second most populous neighbour of", "neighbours")
+FIRST_USER = Relation("the most populous country whose currency is", "most populous country")
+FIRST_ON = Relation("the most populous country in", "most populous country")
+SECOND_ON = Relation("the second most populous country in", "second most populous country")
+FIRST_NEIGHBOUR = Relation("the most populous neighbour of", "most populous neighbour")
+SECOND_NEIGHBOUR = Relation(
+    "the second most populous neighbour of", "second most populous neighbour"
+)
 CAPITAL = Relation("the capital of", "capital")
 CURRENCY = Relation("the currency of", "currency")
 CONTINENT = Relation("the continent of", "continent")
@@ -130,7 +132,7 @@ class Facts:
             yield passage
         if country.neighbours:
             text = f"{NEIGHBOURS_OF} {name}, {_ranked(country.neighbours)}."
-            passage = Passage(text, keys=f"neighbours of {name}")
+            passage = Passage(text, keys=f"neighbour of {name}")
             for relation, neighbour in zip(MOVES, country.neighbours, strict=False):
                 self._add(relation, name, neighbour, passage)
             yield passage
@@ -138,7 +140,7 @@ class Facts:
     def _of_continent(self, continent: str, countries: tuple[Country, ...]) -> Passage:
         names = [country.name for country in countries]
         text = f"{COUNTRIES_OF} {continent}, {_ranked(names)}."
-        passage = Passage(text, keys=f"countries of {continent}")
+        passage = Passage(text, keys=f"country in {continent}")
         for relation, name in zip((FIRST_ON, SECOND_ON), names, strict=False):
             self._add(relation, continent, name, passage)
         return passage
@@ -148,7 +150,7 @@ class Facts:
         called = f"{currency} ({countries[0].currency_name})"
         passage = Passage(
             f"{USERS_OF} {called}, {_ranked(names)}.",
-            keys=f"countries with the currency {currency}",
+            keys=f"country with the currency {currency}",
         )
         self._add(FIRST_USER, currency, names[0], passage)
         return passage

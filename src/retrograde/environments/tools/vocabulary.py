@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from retrograde.data.message import Message
 from retrograde.data.vocabulary import Vocabulary
 from retrograde.environments.calls.registry import FORMATS
+from retrograde.environments.tools.server import is_address
 
 if TYPE_CHECKING:
     from retrograde.environments.tools.environment import ToolEnvironment
@@ -23,11 +24,17 @@ async def heard(environment: "ToolEnvironment") -> Vocabulary:
     """Everything that is said when the teacher does the first tasks.
 
     Raises:
-        ValueError: calls are written in a way that a tokenizer of whole words would garble.
+        ValueError: calls are written in a way that a tokenizer of whole words would garble, or
+            each episode would start a server.
     """
     if environment.calls not in SPACED:
         raise ValueError(
             f"calls: the embedded policy can say {' or '.join(SPACED)}, got {environment.calls}"
+        )
+    if environment.mcp and not environment.mcp_shared and not is_address(environment.mcp):
+        raise ValueError(
+            "mcp_shared: the embedded policy is taught by thousands of demonstrations, each of "
+            "which would start a server of its own; share one, or give another --model"
         )
     phrases: dict[str, None] = {}
     words = dict.fromkeys(environment.words)
