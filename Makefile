@@ -37,7 +37,7 @@ test: lint ## check style, types, floors and limits, then run the tests
 	$(python) -m pytest -q -m "not ($(special))" $(ARGS)
 
 .PHONY: test-slow
-test-slow: setup-oracle ## run the tests that take long, fetch a pretrained model or compare with verl
+test-slow: setup-oracle setup-verifiers ## run the tests that take long, fetch a pretrained model or compare with verl
 	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
 .PHONY: mutants
@@ -76,6 +76,16 @@ setup-dev: setup-worlds
 setup-oracle: setup-dev ## add verl, for the tests that compare with it; nothing else changes
 	$(call needs,oracle,requirements/oracle.txt,$(pip) --no-deps -r requirements/oracle.txt)
 
+.PHONY: setup-verifiers
+setup-verifiers: setup ## a Python of its own, .venv-verifiers, for the library verifiers
+	@now="$$( (cat requirements/verifiers.txt; pwd) | cksum)"; \
+	if [ "$$(cat .venv-verifiers/.installed 2>/dev/null)" != "$$now" ]; then \
+		echo "Installing requirements/verifiers.txt into .venv-verifiers"; \
+		rm -rf .venv-verifiers && $(python) -m venv .venv-verifiers && \
+		.venv-verifiers/bin/python -m pip --disable-pip-version-check install -qq \
+			-r requirements/verifiers.txt && echo "$$now" > .venv-verifiers/.installed; \
+	fi
+
 .PHONY: setup-mutants
 setup-mutants: setup-dev
 	$(call needs,mutants,requirements/mutants.txt,$(pip) -r requirements/mutants.txt)
@@ -90,5 +100,5 @@ setup-mutants: setup-dev
 
 .PHONY: clean
 clean: ## remove .venv, caches and build outputs; runs are kept
-	rm -rf .venv dist .hypothesis .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-verifiers dist .hypothesis .pytest_cache .ruff_cache .import_linter_cache
 	find src tests scripts -name __pycache__ -prune -exec rm -rf {} +

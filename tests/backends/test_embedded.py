@@ -14,7 +14,8 @@ from retrograde.backends.embedded import (
     new_model,
     warm_started,
 )
-from retrograde.backends.models import EMBEDDED, load_model
+from retrograde.backends.models import load_model
+from retrograde.backends.recommended import EMBEDDED
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 

@@ -10,7 +10,8 @@ from retrograde.backends.embedded import (
     new_model,
     warm_started,
 )
-from retrograde.backends.models import EMBEDDED, PRETRAINED, load_model, model_directory
+from retrograde.backends.models import load_model, model_directory
+from retrograde.backends.recommended import EMBEDDED, PRETRAINED
 from retrograde.environments.hop import Hop
 
 
@@ -120,7 +121,10 @@ def test_a_hub_id_is_taken_as_it_is():
     [
         ("embeded", "no model 'embeded': did you mean embedded"),
         ("smollm2", "did you mean smollm2-135m"),
-        ("xyz", "no model 'xyz': needed is one of embedded, smollm2-135m, a directory"),
+        (
+            "xyz",
+            "no model 'xyz': needed is one of embedded, smollm2-135m, gemma3-270m, a directory",
+        ),
         ("/nowhere/model", "no model '/nowhere/model'"),
         ("./runs/model", r"no model './runs/model'"),
     ],

@@ -14,6 +14,7 @@ from retrograde.cli import settings
 from retrograde.environments import registry
 from retrograde.environments.hop import Hop
 from retrograde.environments.protocol import Forking
+from retrograde.environments.registry import ENVIRONMENTS
 
 from .conftest import once
 
@@ -72,9 +73,23 @@ def refused(retrograde, place):
         ("--algorithm grpo_flt", ["did you mean grpo_flat"]),
         ("--algorithm xyz", ["known: " + ", ".join(ALGORITHMS)]),
         ("--environment hpo", ["no environment is named 'hpo'", "did you mean hop"]),
-        ("--environment xyz", ["known: hop, lake"]),
+        ("--environment xyz", ["known: " + ", ".join(ENVIRONMENTS)]),
+        ("--reward exact", ["no reward is named 'exact'", "did you mean exact_match"]),
+        ("--reward overlong=1", ["overlong counts what is bad", "a weight below 0 is needed"]),
+        ("--reward f1 --reward f1=2", ["f1 is named 2 times"]),
+        (
+            "--algorithm memopilot --reward exact_match",
+            ["memopilot cannot run on the environment hop", "a reward with every Observation"],
+        ),
+        ("--max-context-tokens 1", ["max_context_tokens: at least 2"]),
         ("--model embeded", ["no model 'embeded'", "did you mean embedded"]),
         ("--model ./nowhere", ["no model './nowhere'"]),
+        ("--model.lora.rank 0", ["model.lora.rank: at least 1 is needed, got 0"]),
+        ("--model.lora.rank 4 --model.lora.alpha 0", ["model.lora.alpha: a number above 0"]),
+        ("--model.lora.rank 4 --model.lora.targets q_proj,", ["model.lora.targets: all-linear or"]),
+        ("--model.lora.alpha 8", ["alpha and targets need a rank"]),
+        ("--model.max-new-tokens 0", ["model.max_new_tokens: at least 1 is needed, got 0"]),
+        ("--model.dtype float16", ["--model.dtype", "float16", "bfloat16"]),
         ("--algorithm.siblings 1", ["siblings: at least 2 are needed", "got 1"]),
         ("--algorithm.siblings 0", ["siblings: at least 2 are needed", "got 0"]),
         ("--environment.hops 0", ["hops", "got 0", "needed 1 to"]),
@@ -200,6 +215,7 @@ def finished(finished_once, place):
         ("--algorithm.rollouts 4", "algorithm_settings.grow.rollouts: the run has 2"),
         ("--environment.hops 2", "environment_settings.hops: the run has 3, asked for is 2"),
         ("--environment lake", "environment: the run has 'hop', asked for is 'lake'"),
+        ("--model.dtype bfloat16", "model_settings.dtype: the run has 'float32', asked for is"),
         ("--model embedded", "model: the run has"),
     ],
 )

@@ -16,7 +16,8 @@ from retrograde import __version__
 from retrograde.algorithms.registry import ALGORITHMS
 from retrograde.environments import registry
 from retrograde.environments.lake import Lake
-from retrograde.environments.registry import ENVIRONMENTS
+from retrograde.environments.registry import ENVIRONMENTS, TAKES
+from retrograde.rewards.registry import REWARDS
 
 from .conftest import Said, once
 
@@ -28,8 +29,12 @@ SMALL = ["--prompts", "2", "--steps", "2", "--eval-episodes", "6", "--eval-every
     ("what", "names"),
     [
         ("algorithms", list(ALGORITHMS)),
-        ("environments", list(ENVIRONMENTS)),
-        ("models", ["embedded", "smollm2-135m"]),
+        (
+            "environments",
+            [n + (f":{TAKES[n].upper()}" if n in TAKES else "") for n in ENVIRONMENTS],
+        ),
+        ("models", ["embedded", "smollm2-135m", "gemma3-270m"]),
+        ("rewards", list(REWARDS)),
     ],
 )
 def test_list_prints_one_json_object_and_nothing_else(retrograde, what, names):
@@ -47,12 +52,12 @@ def test_list_prints_one_json_object_and_nothing_else(retrograde, what, names):
     ("words", "shown"),
     [
         ([], ["train", "evaluate", "list"]),
-        (["train"], ["--algorithm NAME", "--environment.hops", "--algorithm.siblings", "--steps"]),
+        (["train"], ["--algorithm NAME", "--reward NAME", "--environment.hops", "--steps"]),
         (["train", "--algorithm", "grpo"], ["--algorithm.rollouts", "--algorithm.clip"]),
         (["train", "--environment", "lake"], ["--environment.turns", "--environment.slip"]),
         (["train", "--resume"], ["--resume"]),
         (["evaluate"], ["checkpoint", "--environment", "--episodes", "--json"]),
-        (["list"], ["algorithms", "environments", "models", "--json"]),
+        (["list"], ["algorithms", "environments", "models", "rewards", "--json"]),
     ],
 )
 def test_every_command_explains_itself(retrograde, place, words, shown):
@@ -66,6 +71,7 @@ def test_every_command_explains_itself(retrograde, place, words, shown):
 def test_help_says_what_an_option_means_and_is_by_default(retrograde):
     text = " ".join(retrograde("train", "--help").out.replace("│", " ").split())
     assert re.search(r"--algorithm.siblings INT.*fresh answers at each boundary.*default: 8", text)
+    assert re.search(r"--model.lora.rank {None}\|INT.*Rank of the adapter; .*default: None", text)
 
 
 def test_the_version_is_printed(retrograde):

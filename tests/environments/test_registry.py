@@ -1,6 +1,7 @@
 """Looking environments up by name."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 import tomllib
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from retrograde.cli.settings import parse_environment
 from retrograde.data.offer import Offer
 from retrograde.environments import registry
 from retrograde.environments.extras import COMMANDS, MissingExtraError
@@ -37,10 +39,14 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 def test_an_environment_of_ones_own_is_named_by_file_or_module(tmp_path):
     (tmp_path / "own_world.py").write_text(
         "from retrograde.environments.hop import Hop as Mine\nready = Mine(hops=2)\n"
+        "from retrograde.environments.plain import PlainEnvironment\n"
+        "class Bare(PlainEnvironment):\n    name = 'bare'\n"
     )
     assert environment_named(f"{tmp_path}/own_world.py:Mine") is Hop
     assert environment_named(f"{tmp_path}/own_world.py:ready")() == Hop(hops=2)
     assert environment_named("retrograde.environments.hop:Hop") is Hop
+    bare = f"{tmp_path}/own_world.py:Bare"
+    assert parse_environment(bare, [], "retrograde evaluate").name == "bare"
     for name, problem in {
         f"{tmp_path}/own_world.py:Yours": "there is no 'Yours'",
         f"{tmp_path}/none.py:Mine": "there is no file",
@@ -110,3 +116,13 @@ def test_every_extra_that_is_named_exists():
     extras = {*project["optional-dependencies"], *COMMANDS}
     assert {brings for _, brings in registry.NEEDS.values()} <= extras
     assert {*registry.NEEDS, *registry.TAKES} <= {*ENVIRONMENTS}
+
+
+@pytest.mark.parametrize(
+    "name", ["rock_paper_scissors", "limit_holdem", "shop", "gym:Blackjack-v1"]
+)
+def test_the_settings_of_games_and_worlds_are_what_can_be_written_down(name):
+    make = environment_named(name)
+    settings = json.loads(json.dumps(dataclasses.asdict(make())))
+    assert not {"name", "offers", "vocabulary"} & settings.keys()
+    assert make(**{key: value for key, value in settings.items() if value is not None}) == make()

@@ -58,7 +58,7 @@ def test_equal_arguments_give_equal_values(name):
 @every_algorithm
 def test_settings_are_json_and_tell_algorithms_apart(name):
     def settings(**options):
-        return settings_of({"algorithm": name}, ALGORITHMS[name](**options), {}, Run())
+        return settings_of({"algorithm": name}, ALGORITHMS[name](**options), {}, Run(), {})
 
     plain = settings()
     assert json.loads(json.dumps(plain)) == plain == settings()

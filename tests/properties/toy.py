@@ -59,6 +59,7 @@ class ToyEpisode:
         return Observation(told, reward, chance.choice(ENDS[:2]) if over else None, score)
 
     def fork(self, seed):
+        self.world.lose("fork", seed)
         return replace(self)
 
     def state_key(self):
@@ -76,6 +77,8 @@ class Toy:
     """How often a turn breaks; half as often it pays a reward that is no number."""
     graded: bool = False
     """Whether every turn pays, not only the last."""
+    lost: float = 0.0
+    """How often an episode cannot be opened or copied."""
 
     name = "toy"
     forking = Forking.FORK
@@ -86,7 +89,12 @@ class Toy:
     context = "full"
 
     async def open(self, task, seed):
+        self.lose("open", seed)
         return ToyEpisode(task, self)
+
+    def lose(self, what, seed):
+        if random.Random(derived("lost", what, seed)).random() < self.lost:
+            raise ConnectionError(f"cannot {what}")
 
 
 class Babbler:
@@ -129,10 +137,10 @@ async def _grown(algorithm, world, silence, seed, tasks):
 
 
 @lru_cache(maxsize=512)
-def grown(name, seed, *, breaks=0.05, tasks=2) -> tuple[Group, ...]:
+def grown(name, seed, *, breaks=0.05, tasks=2, lost=0.0) -> tuple[Group, ...]:
     """Groups that a method's plan grew in the toy world."""
     algorithm = ALGORITHMS[name]()
-    world = Toy(breaks, graded=Offer.TURN_REWARDS in algorithm.needs)
+    world = Toy(breaks, Offer.TURN_REWARDS in algorithm.needs, lost)
     return asyncio.run(_grown(algorithm, world, breaks / 2, seed, tasks))
 
 

@@ -108,11 +108,15 @@ def test_a_template_that_cannot_be_used_is_refused(template, complaint):
         TransformersChat(chatml(template))
 
 
-def test_a_template_whose_stop_token_comes_and_goes_is_refused():
-    fickle = CHATML.replace("'<|im_end|>'", "('<|im_end|>' if loop.last else '<|endoftext|>')")
+def test_a_template_whose_stop_token_depends_on_what_follows_is_refused():
+    fickle = CHATML.replace(
+        "'<|im_end|>'",
+        "('<|endoftext|>' if not loop.last and loop.nextitem.role == 'tool' else '<|im_end|>')",
+    )
     chat = TransformersChat(chatml(fickle))
-    with pytest.raises(ValueError, match=r"behind the last answer, but '<\|endoftext\|>"):
-        chat.reply([Message("user", "x")])
+    chat.reply([Message("user", "x")])
+    with pytest.raises(ValueError, match=r"puts '<\|im_end\|>' behind .* but '<\|endoftext\|>"):
+        chat.reply([Message("tool", "x")])
 
 
 def test_decoding_leaves_out_stops_and_keeps_all_else(tokenizer):

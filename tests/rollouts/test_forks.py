@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from retrograde.data.message import Message
-from retrograde.data.tree import ROOT_PARENT, Group
+from retrograde.data.tree import ROOT_PARENT, End, Group
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.protocol import Forking
 from retrograde.policies.scripted import ScriptedPolicy
+from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.line import Line, ReplayDivergedError
 from retrograde.rollouts.plans import NEW_TREE, Fork, ReverseTree
 
@@ -30,7 +31,7 @@ async def played(line, words):
 
 
 async def opened(world, task="train-3", seed=7):
-    return await Line.open(world, task, seed, 5.0)
+    return await Line.open(world, task, seed, Limits(turn_seconds=5.0))
 
 
 async def long_walk(world, words):
@@ -146,9 +147,9 @@ async def test_a_boundary_is_what_its_trunk_was_shown():
     for (_, tree, parent), boundary in growing._boundaries.items():
         trunk = group.trees[tree]
         (turn,) = [i for i, t in enumerate(trunk.turns) if t.parent == parent]
-        assert boundary.context == trunk.context(turn)
+        assert boundary.standing.context == trunk.context(turn)
         if parent != ROOT_PARENT:
-            assert boundary.before == trunk.context(parent) + trunk.turns[parent].action
+            assert boundary.standing.before == trunk.context(parent) + trunk.turns[parent].action
             assert boundary.line.said == [
                 chat().decode(trunk.turns[i].action) for i in trunk.path(parent)
             ]
@@ -194,10 +195,22 @@ async def test_a_replay_that_says_something_else_is_found_out():
     line.environment.book.check()  # the twin that was found out is closed as well
 
 
-async def test_a_rollout_that_cannot_be_replayed_stops_the_growth():
-    growing = grower(liar(), steady("search Ada friend"))
-    with pytest.raises(ReplayDivergedError, match="hop, task train-0"):
-        await grown(growing, ReverseTree(1, 2), ["train-0"])
+async def test_a_rollout_that_cannot_be_replayed_costs_the_siblings_behind_it(caplog):
+    # Every later episode is lied to about its second action, so a boundary can be kept that has
+    # none or one action behind it, and none of the 3 others of a trunk of 5 turns.
+    world = liar()
+    growing = grower(world, steady("search Ada friend"))
+    (group,) = await grown(growing, ReverseTree(1, 2), ["train-0"])
+    (tree,) = group.trees
+    failed = [i for i in tree.leaves if tree.turns[i].end is End.FAILED]
+    assert len(tree.trunk) == 5
+    assert growing.counts["failed/ReplayDivergedError"] == growing.counts["failed_at/replay"] == 3
+    assert len(failed) == growing.counts["ended/failed"] == 3 * 2
+    assert growing.counts["dropped/ReplayDivergedError"] == 3 * 2
+    assert all(not tree.turns[i].action for i in failed)
+    assert "after 'search Ada friend' it said" in caplog.text
+    await growing.forget()
+    world.book.check()
 
 
 async def test_what_can_neither_fork_nor_replay_is_refused():

@@ -15,6 +15,7 @@ from retrograde.environments.protocol import Environment, Episode, Forking, Obse
 from retrograde.policies.protocol import Answer, Ids, Policy, Sampling
 from retrograde.rendering.history import Renderer
 from retrograde.rollouts.grow import Grower
+from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.plans import Plan
 
 Turned = Callable[["WatchedEpisode", str, Observation], Observation]
@@ -70,8 +71,8 @@ class WatchedEpisode:
 
     def fork(self, seed: int) -> "WatchedEpisode":
         assert self.world.forking is Forking.FORK, "forked, though it cannot be"
-        number = self.world.book.begin()
-        return WatchedEpisode(self.inner.fork(seed), self.world, number, self.said)
+        copy = self.inner.fork(seed)
+        return WatchedEpisode(copy, self.world, self.world.book.begin(), self.said)
 
     def state_key(self):
         return self.inner.state_key() if self.world.comparable else None
@@ -98,7 +99,8 @@ class Watched:
         return getattr(self.inner, name)
 
     async def open(self, task: str, seed: int) -> WatchedEpisode:
-        return WatchedEpisode(await self.inner.open(task, seed), self, self.book.begin())
+        inner = await self.inner.open(task, seed)
+        return WatchedEpisode(inner, self, self.book.begin())
 
 
 def graded(episode: WatchedEpisode, text: str, observation: Observation) -> Observation:
@@ -132,10 +134,13 @@ class SpyPolicy:
         return Counter((context, answer.ids) for call in self.calls for context, answer in call)
 
 
-def grower(environment, policy, *, max_new_tokens=12, turn_seconds=5.0, temperature=1.0) -> Grower:
+def grower(
+    environment, policy, *, max_new_tokens=12, temperature=1.0, rewards=None, **limits
+) -> Grower:
     renderer = Renderer(chat(), environment.context)
     sampling = Sampling(temperature, max_new_tokens)
-    return Grower(environment, renderer, policy, sampling, turn_seconds=turn_seconds)
+    allowed = Limits(**{"turn_seconds": 5.0, **limits})
+    return Grower(environment, renderer, policy, sampling, limits=allowed, rewards=rewards)
 
 
 async def grown(

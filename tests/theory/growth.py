@@ -123,23 +123,9 @@ def trunk_kinds(actor: Actor, turn: int) -> list[tuple[float, Path]]:
 
 
 @dataclass(frozen=True)
-class _Episode:
-    key: Hashable
-
-    def state_key(self) -> Hashable:
-        return self.key
-
-
-@dataclass(frozen=True)
-class _Line:
-    episode: _Episode
-
-
-@dataclass(frozen=True)
 class _Walk:
     fork: Fork
     fork_number: int
-    line: _Line
 
 
 @dataclass(frozen=True)
@@ -149,6 +135,7 @@ class _Draft:
     walk: _Walk
     end: End | None
     context: tuple[int, ...]
+    state: Hashable
 
 
 def siblings(
@@ -203,9 +190,9 @@ def siblings(
 
 def _draft(fork: Fork, step: Step, state_key: Callable[[int], Hashable]) -> _Draft:
     if step.onwards is None:
-        return _Draft(_Walk(fork, 1, _Line(_Episode(None))), End.FINISHED, ())
+        return _Draft(_Walk(fork, 1), End.FINISHED, (), None)
     key = state_key(step.onwards)
-    return _Draft(_Walk(fork, 1, _Line(_Episode(key))), None, (STATE + hash(key),))
+    return _Draft(_Walk(fork, 1), None, (STATE + hash(key),), key)
 
 
 def _continuations(

@@ -15,7 +15,7 @@ from retrograde.rollouts.merge import merged
 from retrograde.rollouts.plans import NEW_TREE, Fork
 
 from .chances import Draw
-from .growth import Actor, _Draft, _Episode, _Line, _Walk
+from .growth import Actor, _Draft, _Walk
 from .mdp import STATE, Step, values
 
 V = TypeVar("V")
@@ -265,6 +265,6 @@ class Nursery:
 
 def _drafted(walk: _Rollout, step: Step) -> _Draft:
     key = step.onwards
-    line = _Line(_Episode(key))
     end = End.FINISHED if key is None else None
-    return _Draft(_Walk(walk.fork, walk.number, line), end, () if key is None else (STATE + key,))
+    context = () if key is None else (STATE + key,)
+    return _Draft(_Walk(walk.fork, walk.number), end, context, key)

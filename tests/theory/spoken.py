@@ -23,7 +23,8 @@ TURN = 50
 class Letters:
     """A tokenizer of turns, states and letters."""
 
-    end_of_turn = 99
+    end_of_turn = end_of_earlier_turn = 99
+    rewrites = False
     stop_ids = frozenset(range(10))
     """Any letter may be a word's last."""
 
@@ -33,6 +34,9 @@ class Letters:
 
     def reply(self, messages: Sequence[Message]) -> Ids:
         return self.opening(messages)
+
+    def rewritten(self, chat: Sequence[Message | Ids]) -> Ids:
+        raise NotImplementedError
 
     def decode(self, ids: Ids) -> str:
         return " ".join(map(str, ids))
@@ -80,6 +84,7 @@ class Spoken:
     teller: Teller
     name = "spoken"
     forking = Forking.FORK
+    turn_limit = 100
     context = "markov"
 
     async def open(self, task: str, seed: int) -> SpokenEpisode:

@@ -13,7 +13,7 @@ NAMES = {"algorithm": "rtpo", "environment": "hop", "model": "embedded"}
 
 
 def settings(algorithm=None, world=None, names=None, **run):
-    return settings_of(names or NAMES, algorithm or rtpo(), world or {"hops": 3}, Run(**run))
+    return settings_of(names or NAMES, algorithm or rtpo(), world or {"hops": 3}, Run(**run), {})
 
 
 def test_what_is_written_is_read_back(tmp_path):

@@ -51,7 +51,7 @@ def rendered(tree: Tree) -> Tree:
         context = []
         for j in before:
             context += tree.turns[j].observation
-            context += renderer._without_thought(tree.turns[j].action)
+            context += renderer._kept(tree.turns[j].action)
         turns.append(replace(turn, shared=0, fresh=(*context, *turn.observation)))
     return Tree(tuple(turns))
 

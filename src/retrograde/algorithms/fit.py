@@ -6,6 +6,7 @@ from types import MappingProxyType
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.data.offer import Offer
 from retrograde.environments.protocol import Environment, Forking
+from retrograde.rewards.weighted import Rewards, offered
 
 REMEDIES: Mapping[Offer, str] = MappingProxyType(
     {
@@ -17,9 +18,12 @@ REMEDIES: Mapping[Offer, str] = MappingProxyType(
 )
 
 
-def obstacles(algorithm: Algorithm, environment: Environment) -> list[str]:
+def obstacles(
+    algorithm: Algorithm, environment: Environment, rewards: Rewards | None = None
+) -> list[str]:
     """Why the algorithm cannot run on the environment, and what would change it; none if it can."""
     found: list[str] = []
+    offers = offered(environment, rewards)
     if algorithm.grow.forks and environment.forking is Forking.NONE:
         found.append(
             "it continues rollouts twice from one point, and the environment declares neither "
@@ -28,8 +32,8 @@ def obstacles(algorithm: Algorithm, environment: Environment) -> list[str]:
         )
     found += [
         f"it needs {REMEDIES[offer]}, and the environment does not offer that (its offers: "
-        f"{', '.join(sorted(environment.offers)) or 'none'}); an environment that does names "
+        f"{', '.join(sorted(offers)) or 'none'}); an environment that does names "
         f"Offer.{offer.name} in its offers"
-        for offer in sorted(set(algorithm.needs) - environment.offers)
+        for offer in sorted(set(algorithm.needs) - offers)
     ]
     return found

@@ -6,7 +6,6 @@ first token that is the last token of the context, before its t-th the token bef
 Shapes: S states of a row: one for each action token, or one for the turn; H hidden.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -16,6 +15,7 @@ from transformers import PreTrainedModel
 
 from retrograde.backends.optimizer import Optimizer
 from retrograde.backends.padding import microbatches, padded
+from retrograde.backends.weights import copied, ready_to_learn
 from retrograde.data.rows import Row
 from retrograde.losses.policy import Level
 from retrograde.losses.value import ValueLoss
@@ -87,7 +87,7 @@ class TransformersCritic:
             weight_decay: AdamW's.
             max_tokens_per_microbatch: padded tokens in one forward and backward pass.
         """
-        self.transformer: nn.Module = copy.deepcopy(model.base_model).eval()
+        self.transformer: nn.Module = ready_to_learn(copied(model.base_model))
         self.head = new_head(model)
         self.pad = pad
         self.max_tokens = max_tokens_per_microbatch

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +26,7 @@ from retrograde.backends.sampler import action_logp
 from retrograde.backends.word_tokenizer import word_tokenizer
 from retrograde.data.seeds import derived
 from retrograde.data.vocabulary import Vocabulary
+from retrograde.environments.description import described
 from retrograde.environments.protocol import Environment
 from retrograde.policies.protocol import Ids
 from retrograde.rendering.history import Renderer
@@ -33,6 +34,8 @@ from retrograde.rendering.history import Renderer
 TOKENIZER = files("retrograde.rendering") / "chat"
 MARK = "retrograde_warm_start"
 """Key of a model's config under which it is said how it was made; checkpoints keep it."""
+TRAIN_TASKS = 1_000_000
+"""Demonstrations are of tasks out of this many, or of all if there are fewer."""
 Progress = Callable[[str, float], None]
 """Told what is being done and how much of it is done, 0 to 1."""
 
@@ -49,6 +52,9 @@ class WarmStart:
     flat_every: int = 4
     """Every so many batches, the flat history is shown instead of the managed context, so
     that a policy trained under either knows what it reads. 0 for never."""
+    parts: int = 1
+    """Passes that a batch is computed in, short contexts apart from long ones, so that less of
+    it is padding. The numbers are the same up to rounding."""
     seed: int = 0
     tasks: int = 1_000_000
     """Training tasks that demonstrations are taken from, where making one takes long."""
@@ -57,8 +63,12 @@ class WarmStart:
 WARM_STARTS = {
     "hop": WarmStart(steps=300),
     "lake": WarmStart(steps=60, flat_every=0),
+    "limit_holdem": WarmStart(steps=150, flat_every=0),
     "market": WarmStart(steps=100, flat_every=0),
+    "rock_paper_scissors": WarmStart(steps=300, flat_every=0),
     "reasoning:countdown": WarmStart(steps=200, flat_every=0, tasks=4000),
+    "shop": WarmStart(steps=150, batch=32, flat_every=0),
+    "tools": WarmStart(steps=60, batch=64, flat_every=0),
 }
 """Long enough to know the format and to be right sometimes, short enough to leave the rest
 to reinforcement learning."""
@@ -128,12 +138,14 @@ def embedded_directory(environment: Environment, progress: Progress) -> Path:
 
 def _key(environment: Environment, settings: WarmStart) -> str:
     """A content hash: anything that changes the outcome of a warm start changes it."""
-    if not is_dataclass(environment) or isinstance(environment, type):
+    description = described(environment)
+    if description is None:
         raise ValueError(
-            f"{environment.name}: a warm start needs an environment that is plain data"
+            f"{environment.name}: a warm start needs an environment that is plain data, or that "
+            "describes itself"
         )
     parts = [
-        json.dumps(asdict(environment), sort_keys=True, default=str),
+        json.dumps(description, sort_keys=True, default=str),
         json.dumps(asdict(settings), sort_keys=True),
         version("torch"),
         version("transformers"),
@@ -171,11 +183,14 @@ def warm_started(
         optimizer.param_groups[0]["lr"] = settings.learning_rate * rise * fall
         chosen = [pairs[i] for i in order[step * settings.batch : (step + 1) * settings.batch]]
         flat = settings.flat_every and step % settings.flat_every == settings.flat_every - 1
-        contexts = [pair.history if flat else pair.context for pair in chosen]
-        logp = action_logp(model, contexts, [pair.action for pair in chosen], 1.0, 0)
-        loss = -torch.cat(logp).mean()
+        shown = [(pair.history if flat else pair.context, pair.action) for pair in chosen]
+        total = sum(len(action) for _, action in shown)
         optimizer.zero_grad()
-        loss.backward()
+        for part in _parts(shown, settings.parts):
+            contexts, actions = [context for context, _ in part], [action for _, action in part]
+            logp = torch.cat(action_logp(model, contexts, actions, 1.0, 0))
+            loss = -logp.mean() * (len(logp) / total)
+            loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         progress(f"warm start on {environment.name}", (step + 1) / settings.steps)
@@ -183,6 +198,15 @@ def warm_started(
         config.eos_token_id = TransformersChat(tokenizer).end_of_turn
     model.config.update({MARK: {"environment": environment.name} | asdict(settings)})
     return model.eval(), tokenizer
+
+
+def _parts(shown: list[tuple[Ids, Ids]], parts: int) -> list[list[tuple[Ids, Ids]]]:
+    """A batch in parts of like length; as it is, if there is one part."""
+    if parts == 1:
+        return [shown]
+    ordered = sorted(shown, key=lambda pair: len(pair[0]) + len(pair[1]))
+    size = -(-len(ordered) // parts)
+    return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +225,14 @@ async def _demonstrations(
     progress: Progress,
 ) -> list[Demonstration]:
     count, seed = settings.steps * settings.batch, settings.seed
-    pool = min(settings.tasks, environment.size("train") or settings.tasks)
     chat = TransformersChat(tokenizer)
     managed, flat = Renderer(chat, environment.context), Renderer(chat, "full")
     pairs: list[Demonstration] = []
+    tasks = min(settings.tasks, environment.size("train") or settings.tasks)
     number = 0
     while len(pairs) < count:
         number += 1
-        task = environment.task("train", derived(seed, "demonstration", number) % pool)
+        task = environment.task("train", derived(seed, "demonstration", number) % tasks)
         episode = await environment.open(task, derived(seed, number))
         short, long = managed.open(episode.opening()), flat.open(episode.opening())
         for turn in range(environment.turn_limit):

@@ -1,18 +1,18 @@
 """Learning with a transformers model in this process: AdamW on rows of exact token ids."""
 
-import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from retrograde.backends.critic import SharedCritic
 from retrograde.backends.optimizer import Optimizer
 from retrograde.backends.padding import microbatches
 from retrograde.backends.sampler import action_logp_and_states, logprobs
+from retrograde.backends.weights import frozen_copy, ready_to_learn, trained_weights
 from retrograde.data.batch import ActionTokens
 from retrograde.data.rows import Row
 from retrograde.losses.policy import Level, PolicyLoss
@@ -37,7 +37,8 @@ class TransformersLearner:
         """Bind a model, which is trained in place.
 
         Args:
-            model: any decoder-only model of transformers.
+            model: any decoder-only model of transformers; of its weights those that require a
+                gradient are trained.
             update: learning rate, warm-up and gradient clipping are taken from it.
             pad: any valid token id.
             temperature: the one that answers are sampled with.
@@ -49,17 +50,16 @@ class TransformersLearner:
         Raises:
             ValueError: the learning rate is still open.
         """
-        self.model = model.eval()  # dropout would make pi differ from the policy that acted
-        self.reference = (
-            copy.deepcopy(model).requires_grad_(requires_grad=False) if keep_reference else None
-        )
+        self.trained = trained_weights(model)
+        self.reference = frozen_copy(model) if keep_reference else None
+        self.model = ready_to_learn(model)  # dropout would make pi differ from who acted
         self.pad = pad
         self.temperature = temperature
         self.max_tokens = max_tokens_per_microbatch
         self.critic = critic
         head = [] if critic is None else critic.named_parameters()
         self.optimizer = Optimizer(
-            [*model.named_parameters(), *head], update, weight_decay=weight_decay
+            [*self.trained.items(), *head], update, weight_decay=weight_decay
         )
 
     def step(self, rows: Sequence[Row], loss: PolicyLoss) -> dict[str, float]:
@@ -96,7 +96,7 @@ class TransformersLearner:
         lengths = [len(context) + len(action) for context, action in sequences]
         names = ("loss", "tokens", "clipped", "ratio", "log_ratio", "nats")
         total: dict[str, float] = dict.fromkeys(names, 0.0)
-        error, valued = 0.0, Counter[str]()
+        error, apart, valued = 0.0, 0.0, Counter[str]()
         for part in microbatches(lengths, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
             logp, states = action_logp_and_states(
@@ -111,6 +111,7 @@ class TransformersLearner:
             (value + self._value_loss(states, rows, visits, valued)).backward()
             seen = loss.statistics(logp_T.detach(), part_tokens)
             error = max(error, seen.pop("ratio_error"))
+            apart = max(apart, float((logp_T.detach() - part_tokens.behaviour_logp).abs().max()))
             total["loss"] += float(value.detach())
             total["nats"] -= float(logp_T.detach().sum())
             for name, number in seen.items():
@@ -122,6 +123,7 @@ class TransformersLearner:
             "ratio/mean": total["ratio"] / count if total["tokens"] else 1.0,
             "ratio/error_max": error,
             "ratio/abs_log_mean": total["log_ratio"] / count,
+            "logp_difference/max": apart,
             "surprise": total["nats"] / count,
             "rows": float(len(rows)),
             "rows/zero_advantage": 1.0 - sum(row.is_informative for row in rows) / len(rows),
@@ -175,20 +177,24 @@ class TransformersLearner:
         return self.reference
 
     def weights(self) -> Mapping[str, Tensor]:
-        """The weights of now, by name; to be copied before the next step."""
-        return {name: tensor.detach() for name, tensor in self.model.named_parameters()}
+        """The trained weights of now, by name; to be copied before the next step."""
+        return {name: tensor.detach() for name, tensor in self.trained.items()}
 
     def state(self) -> dict[str, Tensor]:
         """What a resumed run needs besides the weights, as named tensors."""
         tensors = self.optimizer.state()
-        if self.reference is not None:
-            for name, tensor in self.reference.named_parameters():
-                tensors[f"reference/{name}"] = tensor.clone()
+        for name, tensor in self._reference_weights().items():
+            tensors[f"reference/{name}"] = tensor.clone()
         return tensors
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back what `state` gave."""
         self.optimizer.load_state(tensors)
-        if self.reference is not None:
-            for name, held in self.reference.named_parameters():
-                held.data.copy_(tensors[f"reference/{name}"])
+        for name, held in self._reference_weights().items():
+            held.data.copy_(tensors[f"reference/{name}"])
+
+    def _reference_weights(self) -> dict[str, nn.Parameter]:
+        """What the reference does not share with the model."""
+        if self.reference is None:
+            return {}
+        return {n: w for n, w in self.reference.named_parameters() if n in self.trained}

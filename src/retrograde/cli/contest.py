@@ -114,6 +114,7 @@ class Contest:
             "environment": first.environment_name,
             "environment_settings": environment_settings(first.environment),
             "model": first.model_name,
+            "model_settings": asdict(first.model),
             "seeds": self.seeds,
             "budget": self.budget,
             "budget_kind": self.kind,

@@ -11,11 +11,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from retrograde.backends.models import LoadedModel, load_model, model_directory
+from retrograde.backends.loaded import LoadedModel
+from retrograde.backends.model_options import PLAIN, ModelOptions
+from retrograde.backends.models import load_model, model_directory
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import parse_environment
 from retrograde.environments.protocol import Environment
+from retrograde.environments.threaded import Threaded
 from retrograde.rendering.history import Renderer
 from retrograde.trainer.evaluation import evaluate
 from retrograde.trainer.manifest import read_manifest
@@ -27,28 +30,31 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     asked, rest = _parser().parse_known_args(list(arguments))
     if asked.episodes is not None and asked.episodes < 1:
         raise ValueError(f"--episodes: at least 1 is needed, got {asked.episodes}")
-    recorded, run = _recorded(Path(asked.checkpoint), asked.environment)
+    recorded, run, options = _recorded(Path(asked.checkpoint), asked.environment)
     environment = parse_environment(asked.environment, [*recorded, *rest], "retrograde evaluate")
     with Panel("evaluate", Run(), quiet=asked.json) as panel:
         source, recommended = model_directory(asked.checkpoint, environment, panel.progress)
-    return partial(_evaluated, asked, environment, load_model(source, recommended), run)
+    loaded = load_model(source, recommended, options)
+    tokens = recommended.answer_tokens(environment, options)
+    return partial(_evaluated, asked, environment, loaded, run, tokens)
 
 
 def _evaluated(
-    asked: argparse.Namespace, environment: Environment, loaded: LoadedModel, run: Run
+    asked: argparse.Namespace, environment: Environment, loaded: LoadedModel, run: Run, tokens: int
 ) -> int:
     recommended, budget = loaded.recommended, run.max_tokens_per_microbatch
+    # How a batch is divided decides which of the generator's numbers an answer gets.
+    policy = TransformersPolicy(
+        loaded.model, loaded.chat.stop_ids, max_tokens_per_microbatch=budget
+    )
     metrics = asyncio.run(
         evaluate(
-            environment,
+            Threaded(environment) if run.threaded else environment,
             Renderer(loaded.chat, environment.context),
-            # How a batch is divided decides which of the generator's numbers an answer gets.
-            TransformersPolicy(
-                loaded.model, loaded.chat.stop_ids, max_tokens_per_microbatch=budget
-            ),
+            policy,
             episodes=asked.episodes or run.eval_episodes or recommended.eval_episodes,
-            max_new_tokens=environment.max_new_tokens * recommended.token_factor,
-            turn_seconds=run.turn_seconds,
+            max_new_tokens=tokens,
+            limits=run.limits(policy.max_context_tokens),
         )
     )
     if asked.json:
@@ -63,21 +69,23 @@ def _evaluated(
     return 0
 
 
-def _recorded(checkpoint: Path, name: str) -> tuple[list[str], Run]:
-    """The environment options and the settings of the run that a checkpoint is of."""
+def _recorded(checkpoint: Path, name: str) -> tuple[list[str], Run, ModelOptions]:
+    """The environment options, the settings and the model of the run a checkpoint is of."""
     folder = checkpoint.parent.parent
     if not (folder / "manifest.json").exists():
-        return [], Run()
+        return [], Run(), PLAIN
     settings = read_manifest(folder)["settings"]
     if settings["environment"] != name:
-        return [], Run()
+        return [], Run(), PLAIN
     words: list[str] = []
     for option, value in settings["environment_settings"].items():
+        if isinstance(value, dict):
+            continue  # hashes of what an environment holds, which are no option
         if isinstance(value, bool):
             words.append(f"--environment.{'' if value else 'no-'}{option.replace('_', '-')}")
         elif value is not None:
             words += [f"--environment.{option.replace('_', '-')}", str(value)]
-    return words, Run(**settings["run"])
+    return words, Run(**settings["run"]), ModelOptions.recorded(settings.get("model_settings", {}))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,10 +16,10 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     """Read what is asked for, and return the listing."""
     parser = argparse.ArgumentParser(
         prog="retrograde list",
-        description="What --algorithm, --environment and --model can name.",
+        description="What --algorithm, --environment, --model and --reward can name.",
         epilog="example: retrograde list algorithms",
     )
-    parser.add_argument("what", choices=("algorithms", "environments", "models"))
+    parser.add_argument("what", choices=("algorithms", "environments", "models", "rewards"))
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     asked = parser.parse_args(list(arguments))
     return partial(_list, asked.what, as_json=asked.json)
@@ -52,6 +52,10 @@ def _found(what: str) -> dict[str, str]:
         from retrograde.algorithms.registry import ALGORITHMS
 
         return {name: _first_line(method) for name, method in ALGORITHMS.items()}
+    if what == "rewards":
+        from retrograde.rewards.registry import REWARDS
+
+        return {name: shipped.about for name, shipped in REWARDS.items()}
     from retrograde.backends.models import MODELS
 
     return {name: about for name, (about, _) in MODELS.items()}

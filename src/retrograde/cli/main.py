@@ -1,15 +1,17 @@
 """The command `retrograde`: exit code 0 for done, 1 for failed, 2 for bad input."""
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+
+from retrograde.cli.quiet import quiet_libraries
 
 COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
-    "list": ("retrograde.cli.listing", "algorithms, environments, models"),
+    "doctor": ("retrograde.cli.doctor", "prove a model's rendering, or an environment's contract"),
+    "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
 }
 BAD_INPUT = 2
 RESUMED = ("train", "compare")
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in COMMANDS:
         print(f"error: no command {words[0]!r}; known: {', '.join(COMMANDS)}", file=sys.stderr)
         return BAD_INPUT
-    _quiet_libraries()
+    quiet_libraries()
     try:
         try:
             run = import_module(COMMANDS[words[0]][0]).main(words[1:])
@@ -41,13 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"; `retrograde {words[0]} --resume --out DIR` goes on" if resumed else ""
         print(f"stopped{hint}", file=sys.stderr)
         return 1
-
-
-def _quiet_libraries() -> None:
-    """Keep the libraries' own progress bars off a screen that shows ours."""
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 def _help() -> str:

@@ -12,6 +12,7 @@ from rich.panel import Panel as Box
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from retrograde.trainer.cut_off import CutOff
 from retrograde.trainer.run import Run, State
 
 
@@ -30,6 +31,7 @@ class Panel:
         self._started = time.monotonic()
         self._begun_at = 0.0
         self._told = ""
+        self._cut_off = CutOff()
 
     def __enter__(self) -> Self:
         """Start the panel."""
@@ -64,8 +66,14 @@ class Panel:
                 self.first = dict(line)
             if self._live is None and not self.quiet:
                 print(self._plain(state, line), file=sys.stderr, flush=True)
+            self._warn(self._cut_off.warning(line))
         if self._live is not None:
             self._live.update(Box(self._table(state, doing), title=self.title))
+
+    def _warn(self, warning: str | None) -> None:
+        """Say it above the panel, or among the lines, also where little is to be said."""
+        if warning is not None:
+            self.console.print(f"warning: {warning}", style="bold red", soft_wrap=True)
 
     def _plain(self, state: State, line: Mapping[str, float]) -> str:
         shown = [f"step {state.step:3d}", f"{state.env_steps:6d} turns", f"{state.seconds:6.1f} s"]

@@ -6,7 +6,7 @@ and of a run: options, types, defaults and help are read from them.
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +16,13 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
+from retrograde.backends.model_options import ModelOptions
+from retrograde.environments.description import described
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
+from retrograde.rendering.context import shown_under
+from retrograde.rewards.registry import REWARDS, rewards_named
+from retrograde.rewards.weighted import Rewards
 from retrograde.trainer.run import Run
 
 EXAMPLES = """
@@ -38,7 +43,10 @@ class Settings:
     model_name: str
     algorithm: Algorithm
     environment: Environment
+    model: ModelOptions
     run: Run
+    rewards: Rewards | None
+    """What turns earn; None for what the environment gives."""
     out: Path
     resume: bool
     quiet: bool
@@ -72,6 +80,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
             ("run", Annotated[Run, tyro.conf.arg(name="")]),
             ("algorithm", Annotated[Any, tyro.conf.arg(constructor=written_out(method))]),
             ("environment", Annotated[Any, tyro.conf.arg(constructor=world)]),
+            ("model", ModelOptions, ModelOptions()),
         ],
     )
     parsed = tyro.cli(
@@ -80,25 +89,40 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         description=_description(names.algorithm, names.environment),
         args=rest,
     )
-    hindered = obstacles(parsed.algorithm, parsed.environment)
+    shown_under(parsed.environment.context)
+    usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
+    return fitting(
+        Settings(
+            names.algorithm,
+            names.environment,
+            names.model,
+            parsed.algorithm,
+            parsed.environment,
+            parsed.model,
+            parsed.run,
+            rewards_named(list(dict.fromkeys(names.reward))),
+            names.out or usual_out(usual, resume=names.resume),
+            names.resume,
+            names.quiet,
+            tuple(word for word in arguments if word != "--resume"),
+        )
+    )
+
+
+def fitting(settings: Settings) -> Settings:
+    """The same settings, if the algorithm can run on the environment.
+
+    Raises:
+        ValueError: it cannot; what is in the way, and which algorithms could.
+    """
+    hindered = obstacles(settings.algorithm, settings.environment, settings.rewards)
     if hindered:
         raise ValueError(
-            f"{names.algorithm} cannot run on the environment {names.environment}: "
-            f"{'; '.join(hindered)}. Methods that can: {', '.join(_fitting(parsed.environment))}"
+            f"{settings.algorithm_name} cannot run on the environment "
+            f"{settings.environment_name}: {'; '.join(hindered)}. Methods that can: "
+            f"{', '.join(_fitting(settings.environment, settings.rewards))}"
         )
-    usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
-    return Settings(
-        names.algorithm,
-        names.environment,
-        names.model,
-        parsed.algorithm,
-        parsed.environment,
-        parsed.run,
-        names.out or _usual_out(usual, resume=names.resume),
-        names.resume,
-        names.quiet,
-        tuple(word for word in arguments if word != "--resume"),
-    )
+    return settings
 
 
 def named_out(arguments: Sequence[str]) -> Path | None:
@@ -111,13 +135,14 @@ def _names() -> argparse.ArgumentParser:
     parser.add_argument("--algorithm", default="rtpo")
     parser.add_argument("--environment", default="hop")
     parser.add_argument("--model", default="embedded")
+    parser.add_argument("--reward", action="append", default=[])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     return parser
 
 
-def _usual_out(name: str, *, resume: bool) -> Path:
+def usual_out(name: str, *, resume: bool) -> Path:
     """The first directory of that name that is still free; to resume, the last one in use."""
     runs = Path("runs")
     used = [runs / name, *sorted(runs.glob(f"{name}-[0-9]*"), key=lambda p: (len(p.name), p.name))]
@@ -134,18 +159,20 @@ def parse_environment(name: str, arguments: Sequence[str], prog: str) -> Environ
     section = make_dataclass(
         "Options", [("environment", Annotated[Any, tyro.conf.arg(constructor=world)])]
     )
-    return tyro.cli(section, prog=prog, args=list(arguments)).environment
+    environment = tyro.cli(section, prog=prog, args=list(arguments)).environment
+    shown_under(environment.context)
+    return environment
 
 
 def environment_settings(environment: Environment) -> dict[str, Any]:
-    """The fields of an environment, as plain data."""
-    if not is_dataclass(environment) or isinstance(environment, type):
-        return {}
-    return asdict(environment)
+    """What makes an environment what it is, as plain data."""
+    return described(environment) or {}
 
 
-def _fitting(environment: Environment) -> list[str]:
-    return [name for name, method in ALGORITHMS.items() if not obstacles(method(), environment)]
+def _fitting(environment: Environment, rewards: Rewards | None) -> list[str]:
+    return [
+        name for name, method in ALGORITHMS.items() if not obstacles(method(), environment, rewards)
+    ]
 
 
 def _description(algorithm: str, environment: str) -> str:
@@ -155,7 +182,10 @@ def _description(algorithm: str, environment: str) -> str:
         f"Train a model on an environment. These names choose what the options below belong to:\n"
         f"  --algorithm NAME    {', '.join(ALGORITHMS)} (now {algorithm}: {about})\n"
         f"  --environment NAME  {', '.join(ENVIRONMENTS)} (now {environment})\n"
-        f"  --model NAME        embedded, smollm2-135m, a directory, or a hub id\n"
+        f"  --model NAME        embedded, smollm2-135m, gemma3-270m, a directory, a hub id\n"
+        f"  --reward NAME       what turns earn, in place of the environment's own reward; as\n"
+        f"                      often as you like, NAME=WEIGHT and NAME(option=value) as well:\n"
+        f"                      {', '.join(REWARDS)}, FILE.py:NAME\n"
         f"  --out DIR           where the run is kept; a new directory in runs/ if left out\n"
         f"  --resume            go on with the run in DIR\n"
         f"  --quiet             print the closing summary only\n{EXAMPLES}"

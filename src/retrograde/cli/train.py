@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,20 @@ from torch import Tensor
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.backends.critic import SharedCritic, TransformersCritic, critic_of
 from retrograde.backends.learner import TransformersLearner
-from retrograde.backends.models import LoadedModel, Recommended, load_model, model_directory
+from retrograde.backends.loaded import LoadedModel
+from retrograde.backends.models import load_model, model_directory
+from retrograde.backends.recommended import Recommended
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings, environment_settings, named_out, parse_train
 from retrograde.data.seeds import derived
+from retrograde.environments.threaded import Threaded
 from retrograde.policies.protocol import Sampling
 from retrograde.rendering.history import Renderer
 from retrograde.rollouts.grow import Grower
 from retrograde.trainer.actors import LocalActors
 from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
+from retrograde.trainer.cut_off import MOST, complaint
 from retrograde.trainer.evaluation import evaluate
 from retrograde.trainer.journal import DiskJournal, Show
 from retrograde.trainer.loop import train
@@ -86,10 +90,17 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     Raises:
         ValueError: bad input; nothing has been written.
     """
-    settings = settings_from(arguments)
+    return partial(_run, ready(settings_from(arguments)))
+
+
+def ready(settings: Settings) -> Training:
+    """Everything a run needs, made while a panel shows how far that is.
+
+    Raises:
+        ValueError: bad input; nothing has been written.
+    """
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-        training = prepared(settings, panel.progress)
-    return partial(_run, training)
+        return prepared(settings, panel.progress)
 
 
 def settings_from(arguments: Sequence[str]) -> Settings:
@@ -120,19 +131,22 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
         stored = read_manifest(settings.out)["settings"]
         check_same({name: stored.get(name) for name in settings.names}, settings.names)
         wanted = str(_latest(settings.out))
-    source, recommended = model_directory(wanted, settings.environment, progress)
+    source, recommended = model_directory(wanted, settings.environment, progress, settings.model)
     settings = resolved(settings, recommended)
     record = settings_of(
         settings.names,
         settings.algorithm,
         environment_settings(settings.environment),
         settings.run,
+        asdict(settings.model),
+        None if settings.rewards is None else settings.rewards.labels,
     )
     state, optimizer = State(), None
     if settings.resume:
         check_same(stored, record)
         state, optimizer = load_state(Path(source))
-    parts = _parts(settings, load_model(source, recommended))
+    loaded = load_model(source, recommended, settings.model, seed=settings.run.seed)
+    parts = _parts(settings, loaded)
     if optimizer is not None:
         parts.load_state(optimizer)
         parts.policy.version = state.version
@@ -172,13 +186,20 @@ def carried_out(training: Training, show: Show) -> None:
 
 
 def _run(training: Training) -> int:
+    summary(training.settings, carried_out_shown(training))
+    return 0
+
+
+def carried_out_shown(training: Training) -> Panel:
+    """Run it to its end while a panel shows how far it is; the panel as it stood last."""
     settings = training.settings
     if not settings.quiet:
         print(f"run directory: {settings.out}", file=sys.stderr)
+        if training.parts.renderer.keeps_what_the_template_rewrites:
+            print(_rewritten(training.parts.loaded), file=sys.stderr)
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
         carried_out(training, panel.show)
-    _summary(settings, panel)
-    return 0
+    return panel
 
 
 async def _trained(settings: Settings, state: State, ports: Ports) -> None:
@@ -225,10 +246,16 @@ def resolved(settings: Settings, recommended: Recommended) -> Settings:
         run = replace(run, steps=steps, max_env_steps=recommended.max_env_steps)
     if run.prompts is None:
         run = replace(run, prompts=recommended.prompts)
+    held_out = settings.environment.size("test")
     if run.eval_episodes is None:
-        held_out = settings.environment.size("test") or recommended.eval_episodes
-        episodes = min(recommended.eval_episodes, max(1, held_out - run.eval_first))
-        run = replace(run, eval_episodes=episodes)
+        left = max(1, (held_out or recommended.eval_episodes) - run.eval_first)
+        run = replace(run, eval_episodes=min(recommended.eval_episodes, left))
+    last = run.eval_first + (run.eval_episodes or 1)
+    if held_out is not None and last > held_out:
+        raise ValueError(
+            f"eval_first + eval_episodes: {settings.environment_name} has {held_out} held-out "
+            f"tasks, and {last} would be needed"
+        )
     if update.learning_rate is None:
         update = replace(update, learning_rate=recommended.learning_rate)
     algorithm: Algorithm = replace(settings.algorithm, update=update)
@@ -261,15 +288,22 @@ def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
         ),
         critic,
         Renderer(chat, settings.environment.context),
-        settings.environment.max_new_tokens * loaded.recommended.token_factor,
+        loaded.recommended.answer_tokens(settings.environment, settings.model),
     )
 
 
 def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
-    run, environment = settings.run, settings.environment
+    run = settings.run
+    environment = Threaded(settings.environment) if run.threaded else settings.environment
+    limits = run.limits(parts.policy.max_context_tokens)
     sampling = Sampling(run.temperature, parts.max_new_tokens)
     grower = Grower(
-        environment, parts.renderer, parts.policy, sampling, turn_seconds=run.turn_seconds
+        environment,
+        parts.renderer,
+        parts.policy,
+        sampling,
+        limits=limits,
+        rewards=settings.rewards,
     )
 
     async def evaluation() -> Metrics:
@@ -280,7 +314,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
             episodes=run.eval_episodes or 1,
             first=run.eval_first,
             max_new_tokens=parts.max_new_tokens,
-            turn_seconds=run.turn_seconds,
+            limits=limits,
         )
 
     def checkpoint(now: State) -> None:
@@ -323,7 +357,16 @@ def _tasks(run: Run, settings: Settings) -> Callable[[int, int], Sequence[str]]:
     return tasks
 
 
-def _summary(settings: Settings, panel: Panel) -> None:
+def _rewritten(loaded: LoadedModel) -> str:
+    return (
+        f"note: the chat template {' and '.join(loaded.chat.rewriting)}. This run's context "
+        "policy, full, shows everything as it was said; --environment.context drop_thinking shows "
+        "what the template would. `retrograde doctor --model M` shows the difference."
+    )
+
+
+def summary(settings: Settings, panel: Panel) -> None:
+    """Print what came of a run, and what could be done next."""
     text = (settings.out / "metrics.jsonl").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
     first, *_, last = [line for line in [lines[0], *lines] if "eval/success" in line]
@@ -343,11 +386,13 @@ def _summary(settings: Settings, panel: Panel) -> None:
             "than 0); try more --prompts, an easier task, or a lower --algorithm.min-signal",
             soft_wrap=True,
         )
+    if last.get("completions/clipped_ratio", 0.0) > MOST:
+        console.print(complaint(last["completions/clipped_ratio"]), soft_wrap=True)
+    evaluated = f"\nnext: retrograde evaluate {final} --environment {settings.environment_name}"
     console.print(
         f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
         f"in {last['wall_seconds']:.0f} s\n"
-        f"checkpoint: {final}\n"
-        f"next: retrograde evaluate {final} --environment {settings.environment_name}",
+        f"checkpoint: {final}{evaluated if settings.arguments else ''}",
         soft_wrap=True,
         highlight=False,
     )

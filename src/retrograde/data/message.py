@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-ContextPolicy = Literal["full", "drop_thinking", "window", "markov"]
+ContextPolicy = Literal["full", "drop_thinking", "window", "markov"] | str  # noqa: PYI051 - for --help
 """What is kept of the past. full: everything. drop_thinking: everything but the thoughts in
 earlier answers. window: the opening and the last answer, without its thought, with what came
-of it. markov: the lasting messages of the opening and the last observation."""
+of it; window(N): the last N of them. summarise(FILE.py:NAME): as window, and a summary of what
+it leaves out, written by that function. markov: the lasting messages of the opening and the
+last observation. Text, so that a command line and a manifest can hold it;
+`retrograde.rendering.context` reads it."""
 
 THOUGHT_OPENS = "<think>"
 THOUGHT_CLOSES = "</think>"
@@ -16,7 +19,9 @@ THOUGHT_CLOSES = "</think>"
 class Message:
     """One message of a chat."""
 
-    role: Literal["system", "user", "tool"]
+    role: Literal["system", "user", "assistant", "tool"]
+    """An assistant's message stands in an opening alone: words that the policy is shown as its
+    own and did not say."""
     content: str
     lasting: bool = False
     """Whether the `markov` context policy, which forgets everything but the last

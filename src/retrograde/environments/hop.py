@@ -11,9 +11,15 @@ import random
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
-from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message, spoken
+from retrograde.data.message import (
+    THOUGHT_CLOSES,
+    THOUGHT_OPENS,
+    ContextPolicy,
+    Message,
+    spoken,
+)
 from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
@@ -271,8 +277,9 @@ class Hop:
 
     hops: int = 3
     """Relations in a question, 1 to 5. An episode takes one turn more."""
-    context: Literal["full", "drop_thinking", "window", "markov"] = "window"
-    """What the policy is shown of the past."""
+    context: ContextPolicy = "window"
+    """What the policy is shown of the past: full, drop_thinking, window, window(N), markov or
+    summarise(FILE.py:NAME)."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.hops <= MOST_HOPS:

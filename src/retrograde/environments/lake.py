@@ -11,11 +11,11 @@ import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, Protocol, Self, cast
+from typing import Protocol, Self, cast
 
 import numpy as np
 
-from retrograde.data.message import Message, spoken
+from retrograde.data.message import ContextPolicy, Message, spoken
 from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
@@ -269,8 +269,9 @@ class Lake:
     """Moves until an episode is cut off, 8 to 16."""
     slip: bool = False
     """Whether the ice is slippery: a move then goes astray two times out of three."""
-    context: Literal["full", "drop_thinking", "window", "markov"] = "markov"
-    """What the policy is shown of the past."""
+    context: ContextPolicy = "markov"
+    """What the policy is shown of the past: full, drop_thinking, window, window(N), markov or
+    summarise(FILE.py:NAME)."""
 
     def __post_init__(self) -> None:
         if not FEWEST_TURNS <= self.turns <= MOST_TURNS:

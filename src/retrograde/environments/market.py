@@ -12,9 +12,9 @@ import random
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
-from retrograde.data.message import Message, spoken
+from retrograde.data.message import ContextPolicy, Message, spoken
 from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
@@ -191,8 +191,9 @@ class Market:
     """Turns of a day, 2 to 16: one to open the market, and one for each deal."""
     luck: float = 1.0
     """How much more a lucky day brings than an unlucky one; all deals of a day bring 1."""
-    context: Literal["full", "drop_thinking", "window", "markov"] = "markov"
-    """What the policy is shown of the past."""
+    context: ContextPolicy = "markov"
+    """What the policy is shown of the past: full, drop_thinking, window, window(N), markov or
+    summarise(FILE.py:NAME)."""
 
     def __post_init__(self) -> None:
         if not FEWEST_TURNS <= self.turns <= MOST_TURNS:

@@ -32,16 +32,10 @@ class PlainEpisode:
         """Nothing is held."""
 
 
-class PlainEnvironment:
-    """An environment without end or teacher, whose rollouts cannot branch."""
+class PlainTasks:
+    """Numbered tasks without end or answer: for environments that say all else themselves."""
 
     name: str = "plain"
-    forking: Forking = Forking.NONE
-    success_return: float = 1.0
-    max_new_tokens: int = 64
-    offers: frozenset[Offer] = frozenset()
-    vocabulary: Vocabulary | None = None
-    context: ContextPolicy = "full"
 
     def size(self, split: Split) -> int | None:  # noqa: ARG002
         """Without end."""
@@ -57,3 +51,14 @@ class PlainEnvironment:
     def gold(self, task: str) -> str:
         """Nobody knows."""
         raise LookupError(f"{self.name} does not know the right answer of task {task!r}")
+
+
+class PlainEnvironment(PlainTasks):
+    """An environment without end or teacher, whose rollouts cannot branch."""
+
+    forking: Forking = Forking.NONE
+    success_return: float = 1.0
+    max_new_tokens: int = 64
+    offers: frozenset[Offer] = frozenset()
+    vocabulary: Vocabulary | None = None
+    context: ContextPolicy = "full"

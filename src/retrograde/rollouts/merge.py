@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol
 
 from retrograde.data.tree import End
-from retrograde.rollouts.line import Line
 from retrograde.rollouts.plans import Fork
 
 
@@ -29,7 +28,6 @@ class MergingWalk(Protocol):
 
     fork: Fork
     fork_number: int
-    line: Line
 
 
 class MergingDraft(Protocol):
@@ -41,6 +39,8 @@ class MergingDraft(Protocol):
     def end(self) -> End | None: ...  # noqa: D102
     @property
     def context(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def state(self) -> Hashable | None: ...  # noqa: D102
 
 
 def merged(drafts: Sequence[MergingDraft]) -> dict[int, Merge]:
@@ -60,7 +60,7 @@ def _of_siblings(drafts: Sequence[MergingDraft], siblings: Sequence[int]) -> dic
     valid = [i for i in siblings if drafts[i].end is not End.FAILED]
     for i in valid:
         if drafts[i].end is None:
-            state = drafts[i].walk.line.episode.state_key()
+            state = drafts[i].state
             # A state that cannot be compared is like no other.
             kinds[(drafts[i].context, state) if state is not None else i].append(i)
     result: dict[int, Merge] = {}

@@ -46,3 +46,9 @@ class LocalActors:
         counts = dict(self.grower.counts)
         self.grower.counts.clear()
         return counts
+
+    def figures(self) -> Sequence[tuple[str, float]]:
+        """What is to be averaged by name, since the last call."""
+        found = [(figure.name, figure.value) for figure in self.grower.figures]
+        self.grower.figures.clear()
+        return found

@@ -1,5 +1,6 @@
 """Success on held-out tasks."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -8,7 +9,9 @@ from retrograde.data.tree import ROOT_PARENT, End, Group, Tree
 from retrograde.environments.protocol import Environment
 from retrograde.policies.protocol import Policy, Sampling
 from retrograde.rendering.history import Renderer
-from retrograde.rollouts.grow import Grower
+from retrograde.rollouts.acting import MEASURES
+from retrograde.rollouts.grow import Figure, Grower
+from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.plans import NEW_TREE, Fork
 
 SEED = 0
@@ -23,19 +26,22 @@ async def evaluate(
     episodes: int,
     max_new_tokens: int,
     first: int = 0,
-    turn_seconds: float = 60.0,
+    limits: Limits | None = None,
 ) -> dict[str, float]:
     """Play held-out tasks, from number `first` on, once at temperature 1 and once greedily.
 
     Returns:
         `eval/success` and `eval/success_greedy`, shares in [0, 1] of the rollouts that did not
         fail; `eval/turns`, mean turns of a rollout at temperature 1; `eval/failed`, a number.
+        And what the environment measures itself, averaged over the rollouts that did not fail:
+        `eval/NAME`, and greedily `eval/NAME_greedy`.
     """
     tasks = [environment.task("test", first + i) for i in range(episodes)]
     metrics: dict[str, float] = {"eval/failed": 0.0, "eval/episodes": float(episodes)}
+    measured: dict[str, float] = {}
     for name, temperature in (("eval/success", 1.0), ("eval/success_greedy", 0.0)):
         sampling = Sampling(temperature, max_new_tokens)
-        grower = Grower(environment, renderer, policy, sampling, turn_seconds=turn_seconds)
+        grower = Grower(environment, renderer, policy, sampling, limits=limits)
         plant = [[Fork(NEW_TREE, ROOT_PARENT)] for _ in tasks]
         groups = await grower.grow([Group(task) for task in tasks], plant, 0, SEED)
         played = [group.trees[0] for group in groups]
@@ -44,7 +50,20 @@ async def evaluate(
         metrics["eval/failed"] += episodes - len(valid)
         if temperature:
             metrics["eval/turns"] = fmean(len(group.trees[0].turns) for group in groups)
-    return metrics
+        suffix = "" if temperature else "_greedy"
+        for what, value in _measured(grower.figures, played).items():
+            measured[f"eval/{what}{suffix}"] = value
+    return measured | metrics
+
+
+def _measured(figures: Sequence[Figure], played: Sequence[Tree]) -> dict[str, float]:
+    """Means of what an environment measured in rollouts that did not fail."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for figure in figures:
+        tree = played[figure.place.group]
+        if tree.turns[tree.trunk[-1]].end is not End.FAILED:
+            found[figure.name.removeprefix(MEASURES)].append(figure.value)
+    return {name: fmean(values) for name, values in found.items()}
 
 
 def succeeded(environment: Environment, tree: Tree, leaf: int) -> bool:

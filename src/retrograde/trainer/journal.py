@@ -17,7 +17,13 @@ Show = Callable[[State, str, Mapping[str, float] | None], None]
 """Told what is going on, and the figures of an iteration once it is over."""
 EVALUATING = "evaluating"
 """What the loop calls playing held-out tasks."""
-PEAKS = ("ratio/error_max", "first_minibatch/ratio/error_max", "sampling/logp_difference/max")
+PEAKS = (
+    "ratio/error_max",
+    "logp_difference/max",
+    "first_minibatch/ratio/error_max",
+    "first_minibatch/logp_difference/max",
+    "sampling/logp_difference/max",
+)
 """Figures of which an iteration keeps the largest, not the mean."""
 
 

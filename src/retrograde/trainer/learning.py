@@ -76,7 +76,7 @@ def _steps(algorithm: Algorithm, ports: Ports, batch: list[Row], seed: int) -> i
                 journal.add(ports.critic.step(minibatch, algorithm.critic))
             journal.count("rows/trained", metrics["rows/run"])
             if first:
-                names = ("ratio/error_max", "ratio/abs_log_mean")
+                names = ("ratio/error_max", "ratio/abs_log_mean", "logp_difference/max")
                 journal.add({f"first_minibatch/{name}": metrics[name] for name in names})
                 first = False
         if update.carry is not None:

@@ -11,6 +11,9 @@ from retrograde.trainer.learning import judged_rows, learn
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import Run, State
 
+EVENTS = "events/"
+"""Begins what environments count themselves; all other counts are of rollouts."""
+
 
 async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> None:
     """Train until a budget is used up, from wherever the state says the run stands."""
@@ -61,6 +64,8 @@ def _further(ports: Ports, step: int, numbers: range, prompts: int) -> list[Grou
 
 def _tally(state: State, ports: Ports) -> None:
     for name, number in ports.actors.drain().items():
-        ports.journal.count(f"rollouts/{name}", number)
+        ports.journal.count(name if name.startswith(EVENTS) else f"rollouts/{name}", number)
         state.env_steps += number if name == "turns" else 0
         state.tokens += number if name == "tokens" else 0
+    for name, value in ports.actors.figures():
+        ports.journal.add({name: value})

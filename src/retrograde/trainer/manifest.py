@@ -18,14 +18,21 @@ MAY_CHANGE = ("run.steps", "run.max_env_steps", "run.max_tokens", "run.max_secon
 
 
 def settings_of(
-    names: Mapping[str, str], algorithm: Algorithm, environment: Mapping[str, object], run: Run
+    names: Mapping[str, str],
+    algorithm: Algorithm,
+    environment: Mapping[str, object],
+    run: Run,
+    model: Mapping[str, object],
+    rewards: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Every resolved setting of a run, as plain JSON data."""
     settings = {
         **names,
         "algorithm_settings": asdict(algorithm),
         "environment_settings": dict(environment),
+        "model_settings": dict(model),
         "run": asdict(run),
+        "rewards": dict(rewards or {}),
     }
     return json.loads(json.dumps(settings))
 

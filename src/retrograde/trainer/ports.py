@@ -37,6 +37,10 @@ class Actors(Protocol):
         """Counts of what happened since the last call."""
         ...
 
+    def figures(self) -> Sequence[tuple[str, float]]:
+        """What is to be averaged by name, since the last call."""
+        ...
+
 
 class Learner(Protocol):
     """Owns the weights that are trained."""

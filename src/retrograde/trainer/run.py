@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from retrograde.data.rows import Row
 from retrograde.data.tree import Group
+from retrograde.rollouts.limits import Limits
 
 EVALUATIONS = 6
 """Evaluations in a run that does not say how often, the one at its start left out."""
@@ -49,6 +50,17 @@ class Run:
     """Padded tokens in one forward pass."""
     turn_seconds: float = 60.0
     """Time limit of each call into the environment."""
+    episode_seconds: float = 600.0
+    """Time limit of all actions of an episode together."""
+    reward_seconds: float = 120.0
+    """Time limit of a reward function, for one turn."""
+    max_observation_tokens: int = 2048
+    """What the environment says at a time is cut in the middle if it is longer."""
+    max_context_tokens: int | None = None
+    """An episode ends, truncated, before a context and the longest answer to it pass this; None
+    takes the model's number of positions."""
+    threaded: bool = False
+    """Call the environment in threads of its own: for environments that block."""
 
     def __post_init__(self) -> None:
         least = {"steps": 0, "max_env_steps": 1, "max_tokens": 1, "prompts": 1, "eval_every": 0}
@@ -59,16 +71,29 @@ class Run:
             "keep_checkpoints": 1,
             "keep_rollouts": -1,
         }
-        least |= {"max_tokens_per_microbatch": 1}
+        least |= {"max_tokens_per_microbatch": 1, "max_observation_tokens": 1}
+        least |= {"max_context_tokens": 2}
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for name, lowest in least.items():
             if values[name] is not None and values[name] < lowest:
                 raise ValueError(f"{name}: at least {lowest} is needed, got {values[name]}")
-        for name in ("temperature", "turn_seconds", "max_seconds"):
+        above = ("temperature", "turn_seconds", "episode_seconds", "reward_seconds", "max_seconds")
+        for name in above:
             if values[name] is not None and not (math.isfinite(values[name]) and values[name] > 0):
                 raise ValueError(f"{name}: a number above 0 is needed, got {values[name]}")
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ValueError(f"weight_decay: at least 0 is needed, got {self.weight_decay}")
+
+    def limits(self, positions: int | None) -> Limits:
+        """What a world may take; `positions` is how many tokens the model has room for."""
+        room = [most for most in (positions, self.max_context_tokens) if most is not None]
+        return Limits(
+            self.turn_seconds,
+            self.episode_seconds,
+            self.reward_seconds,
+            self.max_observation_tokens,
+            min(room, default=None),
+        )
 
     def is_over(self, state: "State") -> bool:
         """Whether a budget is used up."""

@@ -1,0 +1,1 @@
+"""How policies write calls of tools, and how they are read: one module for each format."""

@@ -1,0 +1,1 @@
+"""Games against opponents who are scripted, and how players are rated."""

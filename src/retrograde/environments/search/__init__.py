@@ -1,0 +1,1 @@
+"""Questions that are answered by searching, in the tags of Search-R1."""

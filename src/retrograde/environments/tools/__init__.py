@@ -1,0 +1,1 @@
+"""Tools of any kind as an environment: Python functions, objects, MCP servers."""

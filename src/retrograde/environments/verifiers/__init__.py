@@ -1,0 +1,1 @@
+"""Environments written for the library verifiers, as they are."""

@@ -1,0 +1,173 @@
+"""Waiting for code that is not ours: for so long and no longer.
+
+A call that waits is cancelled when its time is up, and given up if it will not be cancelled. A
+call that blocks, and with it everything else in this thread, is broken into by an alarm. That
+works in the main thread, wherever there are alarms, and on whatever Python itself is in: a sleep,
+a socket, a loop. Blocking code that never comes back to Python belongs into a thread of its own
+(`retrograde.environments.threaded`).
+"""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from types import FrameType, TracebackType, coroutine
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 1.0
+"""What a cancelled call gets to tidy up."""
+AGAIN_SECONDS = 1.0
+"""An alarm that was not heeded rings again."""
+
+
+class StalledError(BaseException):
+    """Raised inside code that blocks; not an Exception, so that no handler there takes it."""
+
+
+class ExitedError(RuntimeError):
+    """Code that is not ours asked for the whole program to end."""
+
+
+class StrayCancellationError(RuntimeError):
+    """A call was cancelled, and not by us."""
+
+
+async def within(seconds: float, call: Callable[[], Awaitable[T]], what: str) -> T:
+    """What the call comes to.
+
+    Args:
+        seconds: how long it may take.
+        call: made here, and awaited.
+        what: what it does, for the message.
+
+    Raises:
+        TimeoutError: it took longer.
+        ExitedError: it asked for the program to end.
+        StrayCancellationError: it was cancelled, and this was not.
+    """
+    task = asyncio.ensure_future(_stepped(call, seconds))
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        is_late = not task.done()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE_SECONDS)
+            task.add_done_callback(_forgotten)
+    if is_late:
+        raise TimeoutError(f"{what} took longer than {seconds:g} s")
+    if task.cancelled():
+        raise StrayCancellationError(f"{what} was cancelled by something in it")
+    return task.result()
+
+
+def at_once(seconds: float, call: Callable[[], T]) -> T:
+    """What a call comes to that is no coroutine.
+
+    Raises:
+        TimeoutError: it took longer, where an alarm can be set.
+        ExitedError: it asked for the program to end.
+    """
+    try:
+        with Alarm(seconds):
+            return call()
+    except StalledError as stalled:
+        raise TimeoutError(str(stalled)) from None
+    except SystemExit as cause:
+        raise ExitedError(f"SystemExit({cause.code!r})") from cause
+
+
+class Alarm:
+    """Breaks into a block that takes too long.
+
+    It does nothing outside the main thread, where there are no alarms, and where somebody else
+    has set one.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """For how long the block may run."""
+        self.seconds = seconds
+        self._is_set = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        """Set it."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and hasattr(signal, "setitimer") and not signal.getitimer(signal.ITIMER_REAL)[0]:
+            self._is_set = True
+            self._before = signal.signal(signal.SIGALRM, self._ring)
+            signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_SECONDS)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take it back."""
+        if self._is_set:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before)
+
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise StalledError(f"it blocked for {self.seconds:g} s without a pause")
+
+
+async def _called(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()
+
+
+async def _stepped(call: Callable[[], Awaitable[T]], seconds: float) -> T:
+    try:
+        return await _steps(_called(call), seconds)
+    except StalledError as stalled:
+        raise TimeoutError(str(stalled)) from None
+    except SystemExit as cause:
+        raise ExitedError(f"SystemExit({cause.code!r})") from cause
+
+
+@coroutine
+def _steps(inner: Coroutine[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
+    """Drive a coroutine, each stretch from one pause to the next under an alarm."""
+    go: Callable[[Any], Any] = inner.send
+    passed: Any = None
+    while True:
+        try:
+            with Alarm(seconds):
+                waited = go(passed)
+        except StopIteration as stop:
+            return stop.value
+        passed, go = None, inner.send
+        with _Caught() as caught:
+            passed = yield waited
+        if caught.error is not None:  # it is for whoever waits
+            passed, go = caught.error, inner.throw
+
+
+class _Caught:
+    """Holds whatever a block raises."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.error = error
+        return True
+
+
+def _forgotten(task: asyncio.Task[Any]) -> None:
+    """Look at what a call that was given up came to, so that nobody complains it was not."""
+    if not task.cancelled():
+        task.exception()
