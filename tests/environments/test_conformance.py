@@ -40,6 +40,7 @@ def asked(folder):
 MADE = {
     "gym": lambda _folder: environment_named("gym:CartPole-v1")(),
     "qa_search": asked,
+    "reasoning": lambda _folder: environment_named("reasoning:countdown")(),
     "tools": lambda _folder: adding(deterministic=True),
     "verifiers": lambda _folder: environment_named(f"verifiers:{OWN}:guessing")(),
 }
