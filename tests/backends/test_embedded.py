@@ -86,7 +86,9 @@ def test_a_warm_start_is_the_same_every_time():
 def test_imitation_makes_the_teachers_words_likelier():
     def surprise(model):
         pairs = asyncio.run(
-            embedded._demonstrations(Hop(), embedded_tokenizer(), 32, 9, lambda *_: None)
+            embedded._demonstrations(
+                Hop(), embedded_tokenizer(), WarmStart(steps=1, batch=32, seed=9), lambda *_: None
+            )
         )
         with torch.inference_mode():
             logp = embedded.action_logp(
