@@ -62,8 +62,8 @@ SIGNS = ("?", ",", ".", "(", ")", "),", ").", BOX_CLOSES, "is", THEN)
 RIGHT, EARLY, SKIP, BACK, GUESS = range(5)
 """What a turn of the teacher is: right; an answer too early; the last relation for the next; the
 beginning once more; a name out of the blue."""
-ODDS = (0.6, 0.1, 0.18, 0.1, 0.02)
-ANSWER_ODDS = (0.6, 0.0, 0.0, 0.34, 0.06)
+ODDS = (0.7, 0.08, 0.13, 0.08, 0.01)
+ANSWER_ODDS = (0.7, 0.0, 0.0, 0.27, 0.03)
 
 
 @lru_cache(maxsize=8)
