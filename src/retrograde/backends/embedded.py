@@ -58,6 +58,7 @@ class WarmStart:
 
 
 WARM_STARTS = {
+    "geo_search": WarmStart(steps=500, flat_every=0, parts=4),
     "hop": WarmStart(steps=300),
     "lake": WarmStart(steps=60, flat_every=0),
     "market": WarmStart(steps=100, flat_every=0),
