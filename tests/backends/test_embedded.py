@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -86,7 +87,9 @@ def test_a_warm_start_is_the_same_every_time():
 def test_imitation_makes_the_teachers_words_likelier():
     def surprise(model):
         pairs = asyncio.run(
-            embedded._demonstrations(Hop(), embedded_tokenizer(), 32, 9, lambda *_: None)
+            embedded._demonstrations(
+                Hop(), embedded_tokenizer(), WarmStart(steps=1, batch=32, seed=9), lambda *_: None
+            )
         )
         with torch.inference_mode():
             logp = embedded.action_logp(
@@ -116,3 +119,40 @@ def test_worlds_that_are_not_plain_data_are_refused(cache):
 
     with pytest.raises(ValueError, match="bare: a warm start needs an environment that is plain"):
         embedded_directory(Bare(), lambda *_: None)
+
+
+def test_a_batch_in_parts_trains_the_same_up_to_rounding():
+    world = Hop(context="full")  # contexts of unequal length
+    one, four, other = (
+        weights(warm_started(world, replace(BRIEF, batch=16, parts=parts, seed=seed), _ignored)[0])
+        for parts, seed in ((1, 0), (4, 0), (1, 1))
+    )
+    assert (one - four).abs().mean() < 1e-6
+    assert (one - other).abs().mean() > 1e-2
+
+
+def test_parts_are_of_like_length_and_leave_nothing_out():
+    shown = [((7,) * n, (1,)) for n in (5, 1, 4, 2, 3)]
+    parts = embedded._parts(shown, 2)
+    assert [[len(context) for context, _ in part] for part in parts] == [[1, 2, 3], [4, 5]]
+    assert embedded._parts(shown, 1) == [shown]
+
+
+def test_a_world_with_few_tasks_is_demonstrated_on_those():
+    class Few(Hop):
+        asked: ClassVar = set()
+
+        def size(self, split):
+            return 3
+
+        def task(self, split, index):
+            assert index < 3
+            self.asked.add(index)
+            return super().task(split, index)
+
+    warm_started(Few(), BRIEF, _ignored)
+    assert Few.asked == {0, 1, 2}
+
+
+def _ignored(*_):
+    pass

@@ -170,3 +170,20 @@ def test_a_model_without_padding_gets_one_and_no_more_embeddings(tmp_path):
     was = AutoModelForCausalLM.from_pretrained(source)
     assert plain.get_input_embeddings().weight.shape == was.get_input_embeddings().weight.shape
     assert len(words) == len(AutoTokenizer.from_pretrained(source))
+
+
+def test_plain_generate_stops_where_answers_did(tmp_path):
+    """A base model's own files often name the end of a text alone, not that of a turn."""
+    source = directory("qwen2", tmp_path / "a")
+    base = AutoModelForCausalLM.from_pretrained(source)
+    base.generation_config.eos_token_id = None
+    base.save_pretrained(source)
+    words = AutoTokenizer.from_pretrained(source)
+    words.eos_token = "<|endoftext|>"
+    words.save_pretrained(source)
+    loaded = load_model(source, PRETRAINED)
+    ends = number(words, ["<|endoftext|>", "<|im_end|>"])
+    assert loaded.chat.stop_ids == set(ends)
+    loaded.save(tmp_path / "b")
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "b")
+    assert plain.generation_config.eos_token_id == sorted(ends)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrograde.rewards import squad
-from retrograde.rewards.gold import F1, ExactMatch
+from retrograde.environments.search import answers
+from retrograde.rewards.gold import F1, ExactMatch, said
 
 from .records import record
 
@@ -22,7 +22,7 @@ from .records import record
     ],
 )
 def test_normalisation(text, plain):
-    assert squad.normalised(text) == plain
+    assert answers.normalised(text) == plain
 
 
 @pytest.mark.parametrize(
@@ -40,22 +40,22 @@ def test_normalisation(text, plain):
     ],
 )
 def test_f1(text, gold, f1):
-    assert squad.f1(text, gold) == pytest.approx(f1)
+    assert answers.f1(text, [gold]) == pytest.approx(f1)
 
 
 @given(st.text(), st.text())
 def test_f1_lies_between_and_agrees_with_exact_match(text, gold):
-    value = squad.f1(text, gold)
+    value = answers.f1(text, [gold])
     assert 0 <= value <= 1
-    assert value == pytest.approx(squad.f1(gold, text))
-    if squad.exact_match(text, gold):
+    assert value == pytest.approx(answers.f1(gold, [text]))
+    if answers.exact_match(text, [gold]):
         assert value == 1.0
 
 
 def test_what_counts_of_an_answer_is_its_answer():
-    assert squad.said("<think> Ben? </think> The answer is Ada") == "The answer is Ada"
+    assert said("<think> Ben? </think> The answer is Ada") == "The answer is Ada"
     tagged = "<think> <answer>Ben</answer> </think> <answer>Carl</answer> or <answer> Ada </answer>"
-    assert squad.said(tagged) == "Ada"
+    assert said(tagged) == "Ada"
 
 
 def test_the_last_answer_is_compared_with_the_gold_answer():

@@ -61,6 +61,7 @@ class WarmStart:
 
 
 WARM_STARTS = {
+    "geo_search": WarmStart(steps=500, flat_every=0, parts=4),
     "hop": WarmStart(steps=300),
     "lake": WarmStart(steps=60, flat_every=0),
     "limit_holdem": WarmStart(steps=150, flat_every=0),

@@ -230,7 +230,8 @@ class Reasoning:
         if puzzle.answer is None or puzzle.score(puzzle.answer.strip(), SCORING_SECONDS) < 1:
             raise LookupError(f"{self.name} does not know the right answer of task {task!r}")
         said = countdown.spaced(puzzle.answer) if self.dataset == "countdown" else puzzle.answer
-        return f"{OPENS} {said} {CLOSES}"
+        around = "\n" if "\n" in said else " "
+        return f"{OPENS}{around}{said}{around}{CLOSES}"
 
     def _puzzle(self, task: str) -> Puzzle:
         return puzzle_of(self.dataset, json.dumps(self.options, sort_keys=True), task)

@@ -1,11 +1,21 @@
 """Rewards for saying what is right."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from retrograde.rewards import squad
+from retrograde.data.message import spoken
+from retrograde.environments.search import answers
 from retrograde.rewards.record import Record
+
+_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+
+
+def said(answer: str) -> str:
+    """What of an answer counts: what is tagged `<answer>` last, or all that is no thought."""
+    tagged = _ANSWER.findall(answer)
+    return tagged[-1].strip() if tagged else spoken(answer)
 
 
 def right_answers(record: Record, column: str | None) -> list[str]:
@@ -24,7 +34,7 @@ def right_answers(record: Record, column: str | None) -> list[str]:
                 f"task {record.task}: the environment has no gold answer (Offer.GOLD); name the "
                 f"column that holds one (column=...), known: {', '.join(record.columns) or 'none'}"
             )
-        return [squad.said(record.gold)]
+        return [said(record.gold)]
     if column not in record.columns:
         known = ", ".join(record.columns) or "none"
         raise LookupError(f"task {record.task} has no column {column!r}; known: {known}")
@@ -34,9 +44,10 @@ def right_answers(record: Record, column: str | None) -> list[str]:
     return [str(found)]
 
 
-def _best(record: Record, column: str | None, alike: Callable[[str, str], float]) -> float:
-    answer = squad.said(record.answer)
-    return max(alike(answer, gold) for gold in right_answers(record, column))
+def _best(
+    record: Record, column: str | None, alike: Callable[[str, Sequence[str]], float]
+) -> float:
+    return alike(said(record.answer), right_answers(record, column))
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class ExactMatch:
 
     def __call__(self, record: Record) -> float:
         """Compare."""
-        return _best(record, self.column, squad.exact_match)
+        return _best(record, self.column, answers.exact_match)
 
 
 @dataclass(frozen=True)
@@ -60,4 +71,4 @@ class F1:
 
     def __call__(self, record: Record) -> float:
         """Compare."""
-        return _best(record, self.column, squad.f1)
+        return _best(record, self.column, answers.f1)
