@@ -150,13 +150,17 @@ async def test_a_listener_hears_nothing():
             server.accept()
 
 
+STUBBORN = "import signal as s; s.signal(s.SIGXCPU, lambda *_: None)\nwhile True: pass"
+"""It does not go when it is asked to."""
+
+
 @pytest.mark.parametrize(
     ("box", "code", "ending", "ends"),
     [
         (BOX, "print('on')\nwhile True: pass", Ending.TIME, "on\n"),
         (HASTY, "import time; print('on'); time.sleep(60)", Ending.TIME, "on\n"),
         (HASTY, "import os; os.close(1); os.close(2)\nwhile True: pass", Ending.TIME, ""),
-        (BOX, "import signal as s; s.signal(s.SIGXCPU, lambda *_: None)\nwhile True: pass", Ending.KILLED, ""),
+        (BOX, STUBBORN, Ending.KILLED, ""),
         (BOX, "x = b'a' * (1 << 30)", Ending.ERROR, "MemoryError\n"),
         (BOX, "kept = []\nwhile True: kept.append('x' * 10**7)", Ending.ERROR, "MemoryError\n"),
         (BOX, "while True: print('x' * 1000)", Ending.OUTPUT, "x"),
