@@ -2,7 +2,7 @@
 
 import pytest
 
-from retrograde.environments.formula import as_number, boxed, is_same
+from retrograde.environments.confined.formula import as_number, boxed, is_same
 
 pytest.importorskip("math_verify")
 pytestmark = pytest.mark.filterwarnings("ignore:Timeout is disabled")

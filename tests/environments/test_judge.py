@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from retrograde.environments.judge import Judge, JudgeError, UnansweredError
-from retrograde.environments.judging import is_plain
+from retrograde.environments.confined.judge import Judge, JudgeError, UnansweredError
+from retrograde.environments.confined.judging import is_plain
 
 pytest.importorskip("reasoning_gym")
 COUNTDOWN = {"dataset": "countdown", "config": {}, "seed": 1, "size": 5, "index": 0}

@@ -8,11 +8,11 @@ import pytest
 from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 from retrograde.environments import math_python
-from retrograde.environments.judge import JUDGE
+from retrograde.environments.confined.judge import JUDGE
+from retrograde.environments.confined.sandbox import Ending, Execution
 from retrograde.environments.math_python import MALFORMED, MathPython, Said, shown_of
-from retrograde.environments.puzzles import Puzzle
+from retrograde.environments.reasoning.puzzles import Puzzle
 from retrograde.environments.registry import environment_named
-from retrograde.environments.sandbox import Ending, Execution
 
 pytest.importorskip("math_verify")
 pytest.importorskip("reasoning_gym")

@@ -13,10 +13,10 @@ from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.leap import leap
 from retrograde.data.offer import Offer
 from retrograde.data.tree import End
-from retrograde.environments import countdown, reasoning
-from retrograde.environments.judge import JUDGE, JudgeError
-from retrograde.environments.puzzles import Puzzle, puzzle_of
-from retrograde.environments.reasoning import Reasoning, answer_in, parsed_config
+from retrograde.environments.confined.judge import JUDGE, JudgeError
+from retrograde.environments.reasoning import countdown, reasoning
+from retrograde.environments.reasoning.puzzles import Puzzle, puzzle_of
+from retrograde.environments.reasoning.reasoning import Reasoning, answer_in, parsed_config
 from retrograde.environments.registry import environment_named
 
 pytest.importorskip("reasoning_gym")
@@ -165,7 +165,7 @@ def test_splits_share_no_puzzle_whatever_its_words(name):
 def test_puzzles_do_not_depend_on_the_process():
     # word_ladder walks over sets, so its puzzles depend on the seed of Python's hashes.
     code = (
-        "from retrograde.environments.puzzles import puzzle_of\n"
+        "from retrograde.environments.reasoning.puzzles import puzzle_of\n"
         "print([puzzle_of('word_ladder', '{}', f'train-{i}').question for i in range(3)])"
     )
     here = [puzzle_of("word_ladder", "{}", f"train-{i}").question for i in range(3)]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from retrograde.environments.confinement import EVERY_WALL, NO_WALL, Limits, Walls
-from retrograde.environments.sandbox import Ending, Sandbox, SandboxError, standing_walls
-from retrograde.environments.worker import Worker
+from retrograde.environments.confined.confinement import EVERY_WALL, NO_WALL, Limits, Walls
+from retrograde.environments.confined.sandbox import Ending, Sandbox, SandboxError, standing_walls
+from retrograde.environments.confined.worker import Worker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 HAS_WALLS = standing_walls() == EVERY_WALL
@@ -243,7 +243,7 @@ def test_the_hook_stops_accidents_where_there_are_no_walls(tmp_path):
     # As on a machine without them: the hook alone.
     mine = tmp_path / "mine"
     code = f"""
-import sys, retrograde.environments.confinement as c
+import sys, retrograde.environments.confined.confinement as c
 sys.addaudithook(c._refused_by_hook)
 import os, socket
 for wrong in (socket.socket, lambda: os.system('true'), os.fork, lambda: open({str(mine)!r}, 'w')):

@@ -67,7 +67,7 @@ WARM_STARTS = {
     "limit_holdem": WarmStart(steps=150, flat_every=0),
     "market": WarmStart(steps=100, flat_every=0),
     "rock_paper_scissors": WarmStart(steps=300, flat_every=0),
-    "reasoning:countdown": WarmStart(steps=200, flat_every=0, tasks=4000),
+    "reasoning:countdown": WarmStart(steps=400, flat_every=0, tasks=4000),
     "shop": WarmStart(steps=150, batch=32, flat_every=0),
     "tools": WarmStart(steps=60, batch=64, flat_every=0),
 }

@@ -15,12 +15,12 @@ from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, ContextPolicy
 from retrograde.data.offer import Offer
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End
-from retrograde.environments.confinement import EVERY_WALL, NO_WALL, Limits
+from retrograde.environments.confined.confinement import EVERY_WALL, NO_WALL, Limits
+from retrograde.environments.confined.judge import JudgeError, UnansweredError
+from retrograde.environments.confined.sandbox import Ending, Execution, Sandbox, check_walls
 from retrograde.environments.extras import check_extra
-from retrograde.environments.judge import JudgeError, UnansweredError
 from retrograde.environments.protocol import Forking, Observation, Split
-from retrograde.environments.puzzles import Puzzle, check_dataset, puzzle_of
-from retrograde.environments.sandbox import Ending, Execution, Sandbox, check_walls
+from retrograde.environments.reasoning.puzzles import Puzzle, check_dataset, puzzle_of
 from retrograde.environments.tasks import numbered_task, parts_of_task
 
 DATASETS = "gsm_symbolic,chain_sum,basic_arithmetic,simple_equations,polynomial_multiplication"

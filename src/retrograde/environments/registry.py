@@ -22,7 +22,7 @@ from retrograde.environments.lake import Lake
 from retrograde.environments.market import Market
 from retrograde.environments.math_python import MathPython
 from retrograde.environments.protocol import Environment
-from retrograde.environments.reasoning import Reasoning
+from retrograde.environments.reasoning.reasoning import Reasoning
 from retrograde.environments.search.geo_search import GeoSearch
 from retrograde.environments.search.qa_search import QaSearch
 from retrograde.environments.shop.shop import Shop

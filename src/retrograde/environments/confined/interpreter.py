@@ -11,7 +11,7 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
-from retrograde.environments.confinement import Limits, Walls, confine, readable_by_python
+from retrograde.environments.confined.confinement import Limits, Walls, confine, readable_by_python
 
 FILE = "<python>"
 """What tracebacks call the code."""

@@ -9,8 +9,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from retrograde.environments.confinement import EVERY_WALL, NO_WALL, Limits, Walls
-from retrograde.environments.worker import Worker
+from retrograde.environments.confined.confinement import EVERY_WALL, NO_WALL, Limits, Walls
+from retrograde.environments.confined.worker import Worker
 
 STARTING_SECONDS = 30.0
 """Wall clock that an interpreter may take to start on a busy machine."""
@@ -75,7 +75,7 @@ class Sandbox:
         Raises:
             SandboxError: a wall that is needed cannot be put up on this machine.
         """
-        worker = Worker("retrograde.environments.interpreter")
+        worker = Worker("retrograde.environments.confined.interpreter")
         try:
             return await asyncio.to_thread(self._run, worker, code, seed)
         except asyncio.CancelledError:
@@ -111,7 +111,7 @@ class Sandbox:
 @lru_cache(maxsize=1)
 def standing_walls() -> Walls:
     """Which of the kernel's walls a sandbox has on this machine."""
-    worker = Worker("retrograde.environments.interpreter")
+    worker = Worker("retrograde.environments.confined.interpreter")
     try:
         worker.tell(Sandbox(needed=NO_WALL).order("", 0))
         return _walls_of(worker)

@@ -16,9 +16,9 @@ from functools import lru_cache
 from tokenize import TokenError
 from typing import Any
 
-from retrograde.environments.confinement import Limits, confine, readable_by_python
+from retrograde.environments.confined.confinement import Limits, confine, readable_by_python
+from retrograde.environments.confined.formula import is_same
 from retrograde.environments.extras import extra
-from retrograde.environments.formula import is_same
 
 LIMITS = Limits(cpu_seconds=100_000, memory_bytes=4 << 30, open_files=256)
 EVALUATING = (

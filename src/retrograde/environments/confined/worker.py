@@ -22,7 +22,7 @@ VARIABLES = {
 """All the environment variables that a worker has."""
 FLAGS = ("-u", "-s", "-P", "-B", "-X", "utf8")
 """Unbuffered, UTF-8, and nothing imported from the user's folders or written as bytecode."""
-ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(__file__).parents[3])
 """Where this package is imported from."""
 CHUNK = 1 << 16
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from retrograde.data.names import named
 from retrograde.data.seeds import derived
+from retrograde.environments.confined.judge import JUDGE, JudgeError, UnansweredError
 from retrograde.environments.extras import check_extra
-from retrograde.environments.judge import JUDGE, JudgeError, UnansweredError
 from retrograde.environments.tasks import parts_of_task
 
 BLOCK = 500

@@ -33,8 +33,12 @@ PHRASES = tuple(
 OPERATORS = ("+", "-", "*", "/")
 WORDS = (*OPERATORS, "(", ")", ",")
 """Everything besides numbers that is said in expressions and lists."""
-RIGHT = 0.3
-"""How often the teacher says an expression that is right."""
+KNOWN = 0.6
+"""How often the teacher knows the operators; else it guesses them."""
+CARELESS = 0.7
+"""How often it gets one of the numbers wrong."""
+MOST_WRONG = 9
+"""The greatest number that it says in place of another."""
 
 
 def spaced(expression: str) -> str:
@@ -49,7 +53,7 @@ def words(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def taught(about: Mapping[str, Any], operators: Sequence[str], chance: random.Random) -> str:
-    """What a teacher says who takes the numbers as they come and often errs in the operators.
+    """What a teacher says who takes the numbers as they come, guesses, and is careless.
 
     Args:
         about: metadata of the puzzle.
@@ -58,11 +62,15 @@ def taught(about: Mapping[str, Any], operators: Sequence[str], chance: random.Ra
     """
     numbers = tuple(about["numbers"])
     ways = itertools.product(operators, repeat=len(numbers) - 1)
-    if chance.random() < RIGHT:
-        right = (way for way in ways if worth(numbers, way) == about["target"])
-        way = next(right, None)
-        return spaced(about["expression"]) if way is None else written(numbers, way)
-    return written(numbers, tuple(chance.choice(operators) for _ in numbers[1:]))
+    right = (way for way in ways if worth(numbers, way) == about["target"])
+    way = tuple(chance.choice(operators) for _ in numbers[1:])
+    if chance.random() < KNOWN:
+        way = next(right, way)
+    if chance.random() < CARELESS:
+        place = chance.randrange(len(numbers))
+        wrong = chance.randint(1, MOST_WRONG)
+        numbers = (*numbers[:place], wrong, *numbers[place + 1 :])
+    return written(numbers, way)
 
 
 def worth(numbers: Sequence[int], operators: Sequence[str]) -> Fraction | None:

@@ -10,8 +10,8 @@ import sys
 import threading
 from typing import Any
 
-from retrograde.environments.judging import READY
-from retrograde.environments.worker import Worker
+from retrograde.environments.confined.judging import READY
+from retrograde.environments.confined.worker import Worker
 
 STARTING_SECONDS = 60.0
 MAKING_SECONDS = 120.0
@@ -69,7 +69,9 @@ class Judge:
 
     def _running(self) -> Worker:
         if self._worker is None:
-            worker = Worker("retrograde.environments.judging", [path for path in sys.path if path])
+            worker = Worker(
+                "retrograde.environments.confined.judging", [path for path in sys.path if path]
+            )
             try:
                 said = worker.line(STARTING_SECONDS)
             except (TimeoutError, EOFError) as cause:

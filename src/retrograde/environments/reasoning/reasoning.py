@@ -19,10 +19,10 @@ from retrograde.data.message import THOUGHT_CLOSES, THOUGHT_OPENS, Message, spok
 from retrograde.data.offer import Offer
 from retrograde.data.tree import End
 from retrograde.data.vocabulary import Vocabulary
-from retrograde.environments import countdown
-from retrograde.environments.judge import JudgeError, UnansweredError
+from retrograde.environments.confined.judge import JudgeError, UnansweredError
 from retrograde.environments.protocol import Forking, Observation, Split
-from retrograde.environments.puzzles import Puzzle, check_dataset, puzzle_of
+from retrograde.environments.reasoning import countdown
+from retrograde.environments.reasoning.puzzles import Puzzle, check_dataset, puzzle_of
 from retrograde.environments.tasks import numbered_task
 
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
