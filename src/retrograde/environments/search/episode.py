@@ -57,8 +57,8 @@ class SearchEnvironment(PlainEnvironment):
     """Whether an answer may do without its box. One that may not is wrong without it."""
     context: ContextPolicy = "full"
     """What the policy is shown of the past."""
-    max_new_tokens: int = 48
-    """Words that an answer may take, thought included."""
+    max_new_tokens: int = 24
+    """Words that a turn may take, thought included; of a pretrained model, half its tokens."""
 
     def __post_init__(self) -> None:
         for name, least in (("searches", 1), ("topk", 1), ("max_new_tokens", 1)):

@@ -24,6 +24,8 @@ class QaSearch(SearchEnvironment):
 
     name = "qa_search"
 
+    max_new_tokens: int = 256
+    """Words that a turn may take, thought included; of a pretrained model, half its tokens."""
     questions: str = ""
     """File of questions: jsonl, json, parquet, tsv or csv."""
     test_questions: str | None = None
