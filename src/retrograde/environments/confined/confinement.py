@@ -15,7 +15,6 @@ accidents and not intent.
 import ctypes
 import os
 import platform
-import resource
 import struct
 import sys
 from collections.abc import Iterable, Mapping
@@ -71,6 +70,8 @@ def confine(limits: Limits, readable: Iterable[str] = ()) -> Walls:
         limits: what it may use.
         readable: further files and folders that it may read.
     """
+    import resource  # not there on Windows, where nothing is confined
+
     _lower(resource.RLIMIT_CPU, limits.cpu_seconds, grace=1)
     _lower(resource.RLIMIT_AS, limits.memory_bytes)
     _lower(resource.RLIMIT_FSIZE, 0)
@@ -95,6 +96,8 @@ def readable_by_python() -> list[str]:
 
 def _lower(kind: int, most: int, grace: int = 0) -> None:
     """Set a limit, unless a lower one holds already."""
+    import resource
+
     _, hard = resource.getrlimit(kind)
     least, last = (
         value if hard == resource.RLIM_INFINITY else min(value, hard)
