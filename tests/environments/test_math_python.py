@@ -89,11 +89,12 @@ async def test_turns_run_out_and_code_in_the_last_is_not_run():
     assert dict(last.measures)["python_calls"] == 1.0
 
 
-@pytest.mark.usefixtures("sum_of_two")
 async def test_an_answer_that_cannot_be_checked_is_wrong_and_counted(monkeypatch):
+    monkeypatch.setattr(math_python, "CHECKING_SECONDS", 0.5)
+    puzzle = Puzzle("Simplify x*x.", "x**2", {}, {})
+    monkeypatch.setattr(MathPython, "_puzzle", lambda *_: puzzle)
     episode = await world(turns=1).open("train-0", 0)
-    monkeypatch.setattr(math_python, "CHECKING_SECONDS", 0.0)
-    said = await episode.act("<answer>144</answer>")
+    said = await episode.act("<answer>x^{9^{9^{9^{9}}}}</answer>")
     assert (said.reward, said.end, said.events) == (0.0, End.FINISHED, ("answer/timeout",))
 
 
