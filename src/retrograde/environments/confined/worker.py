@@ -97,7 +97,8 @@ class Worker:
         """Read what is there, or wait for it; False at the end."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._out, selectors.EVENT_READ)
-            if not selector.select(max(0.0, deadline - time.monotonic())):
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
                 raise TimeoutError
         chunk = os.read(self._out.fileno(), CHUNK)
         self._unread += chunk
