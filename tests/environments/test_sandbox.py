@@ -150,17 +150,12 @@ async def test_a_listener_hears_nothing():
             server.accept()
 
 
-STUBBORN = "import signal as s; s.signal(s.SIGXCPU, lambda *_: None)\nwhile True: pass"
-"""It does not go when it is asked to."""
-
-
 @pytest.mark.parametrize(
     ("box", "code", "ending", "ends"),
     [
         (BOX, "print('on')\nwhile True: pass", Ending.TIME, "on\n"),
         (HASTY, "import time; print('on'); time.sleep(60)", Ending.TIME, "on\n"),
         (HASTY, "import os; os.close(1); os.close(2)\nwhile True: pass", Ending.TIME, ""),
-        (BOX, STUBBORN, Ending.KILLED, ""),
         (BOX, "x = b'a' * (1 << 30)", Ending.ERROR, "MemoryError\n"),
         (BOX, "kept = []\nwhile True: kept.append('x' * 10**7)", Ending.ERROR, "MemoryError\n"),
         (BOX, "while True: print('x' * 1000)", Ending.OUTPUT, "x"),
@@ -179,6 +174,12 @@ async def test_limits_hold_and_nothing_is_left_behind(box, code, ending, ends):
     assert ran.output.endswith(ends)
     assert len(ran.output) <= box.output_bytes
     assert not children()
+
+
+@pytest.mark.slow
+async def test_code_that_ignores_the_cpu_limit_is_killed_a_second_later():
+    stubborn = "signal.signal(signal.SIGXCPU, lambda *_: None)\nwhile True: pass"
+    assert (await BOX.run(f"import signal\n{stubborn}")).ending is Ending.KILLED
 
 
 async def test_a_process_knows_nothing_of_this_one(monkeypatch):
