@@ -30,9 +30,9 @@ Reward = Literal["em", "f1", "at2po"]
 KNOWN = "The answer is known."
 """What is thought before an answer."""
 MISUNDERSTOOD = (
-    f"Not understood. Think inside {THOUGHT_OPENS} {THOUGHT_CLOSES}, then say either "
-    f"{SEARCH_OPENS} what to look for {SEARCH_CLOSES} or "
-    f"{ANSWER_OPENS} {BOX_OPENS}the answer{BOX_CLOSES} {ANSWER_CLOSES}."
+    f"Not understood. Say {THOUGHT_OPENS} .. {THOUGHT_CLOSES} and then either "
+    f"{SEARCH_OPENS} words {SEARCH_CLOSES} or "
+    f"{ANSWER_OPENS} {BOX_OPENS}answer{BOX_CLOSES} {ANSWER_CLOSES}."
 )
 NOTHING = "Nothing was found."
 LAST_TURN = "Answer now."
@@ -75,16 +75,12 @@ class SearchEnvironment(PlainEnvironment):
     def rules(self) -> str:
         """What the policy is told first, with an example."""
         return (
-            f"Answer the question. In each turn, think inside {THOUGHT_OPENS} {THOUGHT_CLOSES} and "
-            f"then do one of two things. Search with {SEARCH_OPENS} what to look for "
-            f"{SEARCH_CLOSES}: what is found comes back inside {FOUND_OPENS} {FOUND_CLOSES}. Or "
-            f"answer with {ANSWER_OPENS} {BOX_OPENS}the answer{BOX_CLOSES} {ANSWER_CLOSES}, in as "
-            f"few words as you can, which is the end. You can search at most {self.searches} "
-            f"times. For example:\n"
-            f"{THOUGHT_OPENS} I need the capital of Japan. {THOUGHT_CLOSES} "
-            f"{SEARCH_OPENS} capital of Japan {SEARCH_CLOSES}\n"
-            f"{THOUGHT_OPENS} It is Tokyo. {THOUGHT_CLOSES} "
-            f"{ANSWER_OPENS} {BOX_OPENS}Tokyo{BOX_CLOSES} {ANSWER_CLOSES}"
+            f"Answer the question. Each turn, think inside {THOUGHT_OPENS} {THOUGHT_CLOSES}. Then "
+            f"either search with {SEARCH_OPENS} words {SEARCH_CLOSES}, at most {self.searches} "
+            f"times: what is found is shown inside {FOUND_OPENS} {FOUND_CLOSES}. Or end with "
+            f"{ANSWER_OPENS} {BOX_OPENS}answer{BOX_CLOSES} {ANSWER_CLOSES}, in few words. For "
+            f"example: {THOUGHT_OPENS} I need the capital of Japan. {THOUGHT_CLOSES} "
+            f"{SEARCH_OPENS} capital of Japan {SEARCH_CLOSES}"
         )
 
     def earned(self, *, em: float, overlap: float, formatted: bool) -> float:
