@@ -1,4 +1,7 @@
-"""The transcripts in the documentation are what the environments really say."""
+"""The transcripts in the documentation are what the environments really say.
+
+`python scripts/transcripts.py` writes them down again.
+"""
 
 import re
 from pathlib import Path
