@@ -11,8 +11,9 @@ from transformers import PreTrainedModel
 
 from retrograde.backends.critic import SharedCritic
 from retrograde.backends.optimizer import Optimizer
-from retrograde.backends.padding import microbatches
-from retrograde.backends.sampler import action_logp_and_states, logprobs
+from retrograde.backends.packed import packed_logp
+from retrograde.backends.sampler import logprobs
+from retrograde.data.trie import packs
 from retrograde.data.batch import ActionTokens
 from retrograde.data.rows import Row
 from retrograde.losses.policy import Level, PolicyLoss
@@ -93,16 +94,15 @@ class TransformersLearner:
         starts = torch.tensor([0, *(len(row.action) for row in rows)]).cumsum(0).tolist()
         # A ratio over rollouts needs all of a rollout's tokens at hand, so nothing is split.
         budget = self.max_tokens if loss.ratio is not Level.ROLLOUT else 1 << 60
-        lengths = [len(context) + len(action) for context, action in sequences]
+        inputs = [context + action[:-1] for context, action in sequences]
         names = ("loss", "tokens", "clipped", "ratio", "log_ratio", "nats")
         total: dict[str, float] = dict.fromkeys(names, 0.0)
         error, valued = 0.0, Counter[str]()
-        for part in microbatches(lengths, budget):
+        for part in packs(inputs, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
-            logp, states = action_logp_and_states(
-                self.model, contexts, actions, self.temperature, self.pad,
-                states=self.critic is not None,
-            )  # fmt: skip
+            logp, states = packed_logp(
+                self.model, contexts, actions, self.temperature, states=self.critic is not None
+            )
             visits = [(j, i) for j, s in enumerate(part) for i in distinct[sequences[s]]]
             logp_T = torch.cat([logp[j] for j, _ in visits])
             kept_T = torch.cat([torch.arange(starts[i], starts[i + 1]) for _, i in visits])

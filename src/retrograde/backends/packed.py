@@ -66,7 +66,7 @@ def packed_logp(
     with trie_attention(model):
         said = model.get_decoder()(
             input_ids=torch.tensor([trie.ids_N], device=device),
-            position_ids=layout.depth_N[None],
+            position_ids=layout.query_depth_N[None],
             use_cache=False,
             layout=layout,
         )

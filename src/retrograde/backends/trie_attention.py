@@ -16,13 +16,13 @@ Differs from the source:
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from retrograde.data.trie import Node, Trie
+from retrograde.data.trie import Trie
 
 NAME = "retrograde_trie"
 WASTE = 1.25
@@ -31,9 +31,21 @@ forward_call = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noq
 backward_call = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward  # noqa: SLF001
 
 
+class Rectangle(NamedTuple):
+    """Tokens that look, and tokens that are all seen by them."""
+
+    queries: tuple[int, int]
+    """Where they begin, and behind their end."""
+    keys: tuple[int, int]
+    level: int
+    """Rectangles of one level have no query in common."""
+    causal: bool
+    """Whether the two are the same tokens, which see what precedes them; else they see all."""
+
+
 @dataclass(frozen=True)
 class Call:
-    """Pieces of equal shape that go through the kernel together."""
+    """Rectangles that go through the kernel together."""
 
     query_SQ: Tensor
     """Where the queries lie; padding points at token 0."""
@@ -41,73 +53,122 @@ class Call:
     valid_SQ: Tensor
     """False at padding."""
     causal: bool
-    """Whether a piece looks at itself; otherwise at all of a node above it."""
     reach: int
     """Largest distance between a query and a key of it, in positions."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Everything attention has to know of a trie."""
+    """Everything attention has to know."""
 
     calls: tuple[Call, ...]
-    depth_N: Tensor
+    """Causal ones first: they see every query once."""
+    query_depth_N: Tensor
+    key_depth_M: Tensor
 
     @classmethod
     def of(cls, trie: Trie, device: torch.device) -> "Layout":
-        """Plan the calls: nodes on themselves, then level by level what is below them."""
-        calls = [
-            _call(part, [(n.start, n.end) for n in part], trie, device, causal=True)
-            for part in _alike(trie.nodes, [n.length for n in trie.nodes])
+        """Of a trie whose tokens all look and are seen."""
+        rectangles = [
+            Rectangle((n.start, n.end), (n.start, n.end), n.level, causal=True) for n in trie.nodes
         ]
-        inner: dict[tuple[int, int], list[Node]] = defaultdict(list)
-        for node in trie.nodes:
-            if node.below > node.end:
-                inner[node.level, node.length].append(node)
-        for nodes in inner.values():
-            for part in _alike(nodes, [n.below - n.end for n in nodes]):
-                below = [(n.end, n.below) for n in part]
-                calls.append(_call(part, below, trie, device, causal=False))
-        return cls(tuple(calls), torch.tensor(trie.depth_N, device=device))
+        rectangles += [
+            Rectangle((n.end, n.below), (n.start, n.end), n.level, causal=False)
+            for n in trie.nodes
+            if n.below > n.end
+        ]
+        return cls.planned(rectangles, trie.depth_N, trie.depth_N, device)
+
+    @classmethod
+    def planned(
+        cls,
+        rectangles: Sequence[Rectangle],
+        query_depths: Sequence[int],
+        key_depths: Sequence[int],
+        device: torch.device,
+    ) -> "Layout":
+        """Put rectangles of like size into one call.
+
+        Causal ones may be padded. Others share a call only with the same number of keys, so
+        that no key is padding and no mask is needed.
+        """
+        alike: dict[tuple[int, int], list[Rectangle]] = defaultdict(list)
+        for rectangle in rectangles:
+            keys = rectangle.keys[1] - rectangle.keys[0]
+            alike[(-1, 0) if rectangle.causal else (rectangle.level, keys)].append(rectangle)
+        calls = [
+            _call(part, query_depths, key_depths, device)
+            for key in sorted(alike)
+            for part in _of_like_length(alike[key])
+        ]
+        depths = (torch.tensor(each, device=device) for each in (query_depths, key_depths))
+        return cls(tuple(calls), *depths)
 
 
-def _alike(nodes: Sequence[Node], lengths: Sequence[int]) -> list[list[Node]]:
-    """Parts of similar length."""
-    parts: list[list[Node]] = []
+def _of_like_length(rectangles: Sequence[Rectangle]) -> list[list[Rectangle]]:
+    parts: list[list[Rectangle]] = []
     true = 0
-    for i in sorted(range(len(nodes)), key=lambda i: lengths[i]):
-        if parts and (len(parts[-1]) + 1) * lengths[i] <= WASTE * (true + lengths[i]):
-            parts[-1].append(nodes[i])
-            true += lengths[i]
+    for rectangle in sorted(rectangles, key=_queries):
+        size = _queries(rectangle)
+        if parts and (len(parts[-1]) + 1) * size <= WASTE * (true + size):
+            parts[-1].append(rectangle)
+            true += size
         else:
-            parts.append([nodes[i]])
-            true = lengths[i]
+            parts.append([rectangle])
+            true = size
     return parts
 
 
+def _queries(rectangle: Rectangle) -> int:
+    return rectangle.queries[1] - rectangle.queries[0]
+
+
 def _call(
-    nodes: Sequence[Node],
-    queries: Sequence[tuple[int, int]],
-    trie: Trie,
+    rectangles: Sequence[Rectangle],
+    query_depths: Sequence[int],
+    key_depths: Sequence[int],
     device: torch.device,
-    *,
-    causal: bool,
 ) -> Call:
-    longest = max(end - start for start, end in queries)
-    starts = torch.tensor([start for start, _ in queries])
-    sizes = torch.tensor([end - start for start, end in queries])
-    steps = torch.arange(longest)
-    valid_SQ = steps < sizes[:, None]
-    query_SQ = torch.where(valid_SQ, starts[:, None] + steps, 0)
-    key_SK = query_SQ
-    if not causal:
-        first = torch.tensor([node.start for node in nodes])
-        key_SK = first[:, None] + torch.arange(nodes[0].length)
+    causal = rectangles[0].causal
+    longest = max(map(_queries, rectangles))
+    sizes = torch.tensor([_queries(r) for r in rectangles])
+    valid_SQ = torch.arange(longest) < sizes[:, None]
+    query_SQ = _places([r.queries[0] for r in rectangles], valid_SQ)
+    shown = rectangles[0].keys[1] - rectangles[0].keys[0]
+    seen_SK = valid_SQ if causal else torch.ones(len(rectangles), shown, dtype=torch.bool)
+    key_SK = _places([r.keys[0] for r in rectangles], seen_SK)
     reach = max(
-        max(trie.depth_N[start:end]) - trie.depth_N[node.start]
-        for node, (start, end) in zip(nodes, queries, strict=True)
+        max(query_depths[r.queries[0] : r.queries[1]]) - key_depths[r.keys[0]] for r in rectangles
     )
     return Call(query_SQ.to(device), key_SK.to(device), valid_SQ.to(device), causal, reach)
+
+
+def _places(starts: Sequence[int], valid_SL: Tensor) -> Tensor:
+    steps = torch.tensor(starts)[:, None] + torch.arange(valid_SL.shape[1])
+    return torch.where(valid_SL, steps, 0)
+
+
+def attended(
+    q_HND: Tensor, k_HMD: Tensor, v_HMD: Tensor, layout: Layout, scale: float, window: int | None
+) -> tuple[Tensor, Tensor]:
+    """Attention of every query, and the logsumexp of its scores."""
+    out_HND = torch.empty_like(q_HND)
+    lse_HN = q_HND.new_empty(q_HND.shape[:2], dtype=_precise(q_HND.dtype))
+    for call in layout.calls:
+        q, k, v = _at(q_HND, call.query_SQ), _at(k_HMD, call.key_SK), _at(v_HMD, call.key_SK)
+        mask = _window_mask(call, layout, window, q)
+        causal = call.causal and mask is None
+        out, lse = forward_call(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
+        if mask is not None:  # of a query that sees no key the kernel says 0, as if it saw one
+            lse = lse.masked_fill(mask.isneginf().all(-1), -torch.inf)
+        where = call.query_SQ[call.valid_SQ]
+        new = out.transpose(1, 2)[call.valid_SQ].transpose(0, 1)
+        new_lse = lse.transpose(1, 2)[call.valid_SQ].T.to(lse_HN.dtype)
+        if not call.causal:
+            new, new_lse = _merged(out_HND[:, where], lse_HN[:, where], new, new_lse)
+        out_HND[:, where] = new.to(out_HND.dtype)
+        lse_HN[:, where] = new_lse
+    return out_HND, lse_HN
 
 
 class TrieAttention(torch.autograd.Function):
@@ -134,22 +195,7 @@ class TrieAttention(torch.autograd.Function):
             scale: what products are multiplied with.
             window: positions a token sees, itself counted; None for all.
         """
-        out_HND = torch.empty_like(q_HND)
-        lse_HN = q_HND.new_empty(q_HND.shape[:2], dtype=_precise(q_HND.dtype))
-        for call in layout.calls:
-            q, k, v = _at(q_HND, call.query_SQ), _at(k_HND, call.key_SK), _at(v_HND, call.key_SK)
-            mask = _window_mask(call, layout, window, q)
-            causal = call.causal and mask is None
-            out, lse = forward_call(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
-            if mask is not None:  # of a query that sees no key the kernel says 0, as if it saw one
-                lse = lse.masked_fill(mask.isneginf().all(-1), -torch.inf)
-            where = call.query_SQ[call.valid_SQ]
-            new = out.transpose(0, 1)[:, call.valid_SQ]
-            new_lse = lse.transpose(0, 1)[:, call.valid_SQ].to(lse_HN.dtype)
-            if not call.causal:
-                new, new_lse = _merged(out_HND[:, where], lse_HN[:, where], new, new_lse)
-            out_HND[:, where] = new.to(out_HND.dtype)
-            lse_HN[:, where] = new_lse
+        out_HND, lse_HN = attended(q_HND, k_HND, v_HND, layout, scale, window)
         ctx.save_for_backward(q_HND, k_HND, v_HND, out_HND, lse_HN)
         ctx.layout, ctx.scale, ctx.window = layout, scale, window
         return out_HND
@@ -187,26 +233,27 @@ def _precise(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _merged(
-    out: Tensor, lse: Tensor, new: Tensor, new_lse: Tensor
-) -> tuple[Tensor, Tensor]:
+def _merged(out: Tensor, lse: Tensor, new: Tensor, new_lse: Tensor) -> tuple[Tensor, Tensor]:
     """Attention over two sets of keys, from that over each."""
     total = torch.logaddexp(lse, new_lse)
     share = (new_lse - total).exp()[..., None].to(out.dtype)
     return out * (1 - share) + new * share, total
 
 
-def _window_mask(
-    call: Call, layout: Layout, window: int | None, like: Tensor
-) -> Tensor | None:
+def _window_mask(call: Call, layout: Layout, window: int | None, like: Tensor) -> Tensor | None:
     """Which keys a window hides, if any."""
     if window is None or call.reach < window:
         return None
-    gap = layout.depth_N[call.query_SQ][:, :, None] - layout.depth_N[call.key_SK][:, None, :]
+    gap = (
+        layout.query_depth_N[call.query_SQ][:, :, None]
+        - layout.key_depth_M[call.key_SK][:, None, :]
+    )
     hidden = gap >= window
     if call.causal:
-        hidden = hidden | (torch.arange(gap.shape[2], device=gap.device) > torch.arange(
-            gap.shape[1], device=gap.device)[:, None])
+        hidden = hidden | (
+            torch.arange(gap.shape[2], device=gap.device)
+            > torch.arange(gap.shape[1], device=gap.device)[:, None]
+        )
     mask = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
     return mask.masked_fill_(hidden, -torch.inf)[:, None]
 
