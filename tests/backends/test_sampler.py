@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from retrograde.backends.sampler import WORTHWHILE, TransformersPolicy
+from retrograde.backends.sampler import TransformersPolicy
+WORTHWHILE = 32
 from retrograde.data.rows import Row
 from retrograde.policies.protocol import Sampling
 

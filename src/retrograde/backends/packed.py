@@ -6,8 +6,7 @@ so that memory does not grow with vocabulary times context.
 Shapes: N packed tokens, P places that predict something, T action tokens.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from retrograde.backends.trie_attention import NAME, Layout
+from retrograde.backends.trie_attention import NAME, Layout, attending
 from retrograde.data.trie import Ids, Trie
 
 CHUNK_BYTES = 64 << 20
@@ -63,7 +62,7 @@ def packed_logp(
     trie = Trie.of([c + a[:-1] for c, a in zip(contexts, actions, strict=True)])
     asked = Asked.of(trie, contexts, actions, device)
     layout = Layout.of(trie, device)
-    with trie_attention(model):
+    with attending(model, NAME):
         said = model.get_decoder()(
             input_ids=torch.tensor([trie.ids_N], device=device),
             position_ids=layout.query_depth_N[None],
@@ -75,17 +74,6 @@ def packed_logp(
     sizes = [len(action) for action in actions]
     rows = list(logp_T.split(sizes))
     return rows, list(hidden_PH[asked.of_T].split(sizes)) if states else []
-
-
-@contextmanager
-def trie_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Let a model attend on a trie for a while."""
-    before = model.config._attn_implementation  # noqa: SLF001 - it has no public name
-    model.set_attn_implementation(NAME)
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
 
 
 def _logp(

@@ -6,22 +6,22 @@ stop leave it.
 """
 
 import copy
-import inspect
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
+from retrograde.backends.generation import Generation
+from retrograde.backends.kv_trie import KeyValueTrie
 from retrograde.backends.padding import microbatches, padded
-from retrograde.data.tree import shared_length
 from retrograde.ops.logprobs import selected_logp
 from retrograde.policies.protocol import Answer, Ids, Sampling
 
 FAINTEST = -1e4
 """Log-probabilities are cut off here for the entropy: 0 times minus infinity is no number."""
-WORTHWHILE = 32
-"""Shared leading tokens below which a pass of their own costs more than it saves."""
+KV_BUDGET_BYTES = 2 << 30
+"""Keys and values of contexts that are kept between two changes of the weights."""
 
 
 class TransformersPolicy:
@@ -33,13 +33,15 @@ class TransformersPolicy:
         stop_ids: frozenset[int],
         *,
         max_tokens_per_microbatch: int = 32768,
+        kv_budget_bytes: int = KV_BUDGET_BYTES,
     ) -> None:
         """Copy a model.
 
         Args:
             model: any decoder-only model of transformers; later changes to it are not seen.
             stop_ids: tokens that end an answer.
-            max_tokens_per_microbatch: padded tokens in one forward pass.
+            max_tokens_per_microbatch: tokens of contexts and answers under way together.
+            kv_budget_bytes: of keys and values that are kept from call to call.
         """
         self.version = 0
         self.model = copy.deepcopy(model).eval().requires_grad_(requires_grad=False)
@@ -47,11 +49,7 @@ class TransformersPolicy:
         self.max_tokens = max_tokens_per_microbatch
         self.pad = min(stop_ids)
         self.device = next(self.model.parameters()).device
-        # transformers renamed the argument in the course of version 5.
-        takes = inspect.signature(self.model.forward).parameters
-        self._cache_name = "cache" if "cache" in takes else "past_key_values"
-        kinds = set(self.model.config.to_dict().get("layer_types") or ["full_attention"])
-        self._slides = kinds != {"full_attention"}
+        self.store = KeyValueTrie(kv_budget_bytes)
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Take published weights.
@@ -69,27 +67,31 @@ class TransformersPolicy:
             )
         for name, tensor in weights.items():
             held[name].data.copy_(tensor)
+        self.store.clear()  # keys and values of other weights
         self.version = version
 
     @torch.inference_mode()
     async def sample(self, contexts: Sequence[Ids], sampling: Sampling, seed: int) -> list[Answer]:
         """One answer to each context; equal contexts get independent answers."""
         self._check(contexts, sampling.max_new_tokens)
-        distinct = {context: i for i, context in enumerate(dict.fromkeys(contexts))}
-        members: list[list[int]] = [[] for _ in distinct]
-        for i, context in enumerate(contexts):
-            members[distinct[context]].append(i)
-        unique = list(distinct)
         generator = torch.Generator(self.device).manual_seed(seed)
-        sizes = [len(context) + sampling.max_new_tokens for context in unique]
-        answers: list[Answer | None] = [None] * len(contexts)
-        for part in microbatches(sizes, max(self.max_tokens, *sizes)):
-            owners = [i for u in part for i in members[u]]
-            repeats = [len(members[u]) for u in part]
-            drawn = self._draw([unique[u] for u in part], repeats, sampling, generator)
-            for owner, answer in zip(owners, drawn, strict=True):
-                answers[owner] = answer
-        return [answer for answer in answers if answer is not None]
+        generation = Generation(
+            self.model,
+            self.store,
+            self.stop_ids,
+            lambda logits_BV: _choose(logits_BV, sampling.temperature, generator),
+            max_new_tokens=sampling.max_new_tokens,
+            max_tokens=self.max_tokens,
+        )
+        return [
+            Answer(
+                tuple(draft.ids),
+                tuple(draft.logps),
+                draft.ids[-1] in self.stop_ids,
+                tuple(draft.entropies),
+            )
+            for draft in generation.run(contexts)
+        ]
 
     @torch.inference_mode()
     async def score(self, contexts: Sequence[Ids], actions: Sequence[Ids]) -> list[list[float]]:
@@ -107,102 +109,6 @@ class TransformersPolicy:
                     f"a context of {len(context)} tokens and an answer of up to {room} do not fit "
                     f"into the model's {limit} positions"
                 )
-
-    def _draw(
-        self,
-        contexts: list[Ids],
-        repeats: list[int],
-        sampling: Sampling,
-        generator: torch.Generator,
-    ) -> list[Answer]:
-        cache = DynamicCache(config=self.model.config)
-        common = self._common(contexts)
-        if common:
-            self._prefill(contexts[0][:common], cache)
-            cache.batch_repeat_interleave(len(contexts))
-        batch = padded([context[common:] for context in contexts], None, self.pad, self.device)
-        mask_BN = torch.cat([batch.mask_BN.new_ones(len(contexts), common), batch.mask_BN], 1)
-        positions_BN = batch.positions_BN + common
-        out = self.model(
-            input_ids=batch.ids_BN,
-            attention_mask=mask_BN,
-            position_ids=positions_BN,
-            use_cache=True,
-            logits_to_keep=1,
-            **{self._cache_name: cache},
-        )
-        spread = torch.tensor(repeats, device=self.device)
-        rows = torch.arange(len(contexts), device=self.device).repeat_interleave(spread)
-        logits_BV = out.logits[:, -1][rows]
-        mask_BN = mask_BN[rows]
-        position_B = positions_BN[rows, -1]
-        if len(rows) != len(contexts):
-            cache.batch_select_indices(rows)
-        return self._decode(logits_BV, mask_BN, position_B, cache, sampling, generator)
-
-    def _common(self, contexts: Sequence[Ids]) -> int:
-        """Leading tokens that all contexts share and that are worth a pass of their own.
-
-        Contexts of unequal length are then padded behind what they share. A sliding window
-        counts such padding as distance, so a model that has one runs every context whole.
-        """
-        if len(contexts) == 1 or self._slides:
-            return 0
-        shortest, longest = min(contexts), max(contexts)  # in lexical order, so the most different
-        shared = min(shared_length(shortest, longest), min(map(len, contexts)) - 1)
-        return shared if shared >= WORTHWHILE else 0
-
-    def _prefill(self, ids: Ids, cache: DynamicCache) -> None:
-        self.model(
-            input_ids=torch.tensor([ids], device=self.device),
-            use_cache=True,
-            logits_to_keep=1,
-            **{self._cache_name: cache},
-        )
-
-    def _decode(
-        self,
-        logits_BV: Tensor,
-        mask_BN: Tensor,
-        position_B: Tensor,
-        cache: DynamicCache,
-        sampling: Sampling,
-        generator: torch.Generator,
-    ) -> list[Answer]:
-        count = len(logits_BV)
-        ids: list[list[int]] = [[] for _ in range(count)]
-        logps: list[list[float]] = [[] for _ in range(count)]
-        entropies: list[list[float]] = [[] for _ in range(count)]
-        stops = torch.tensor(sorted(self.stop_ids), device=self.device)
-        live = torch.arange(count, device=self.device)
-        for step in range(sampling.max_new_tokens):
-            token_B, logp_B, entropy_B = _choose(logits_BV, sampling.temperature, generator)
-            drawn = (each.tolist() for each in (live, token_B, logp_B, entropy_B))
-            for row, token, logp, entropy in zip(*drawn, strict=True):
-                ids[row].append(token)
-                logps[row].append(logp)
-                entropies[row].append(entropy)
-            going_B = ~torch.isin(token_B, stops)
-            if step == sampling.max_new_tokens - 1 or not going_B.any():
-                break
-            if not going_B.all():
-                kept = going_B.nonzero().squeeze(1)
-                cache.batch_select_indices(kept)
-                live, token_B = live[kept], token_B[kept]
-                mask_BN, position_B = mask_BN[kept], position_B[kept]
-            position_B = position_B + 1
-            mask_BN = torch.cat([mask_BN, mask_BN.new_ones(len(mask_BN), 1)], dim=1)
-            logits_BV = self.model(
-                input_ids=token_B[:, None],
-                attention_mask=mask_BN,
-                position_ids=position_B[:, None],
-                use_cache=True,
-                **{self._cache_name: cache},
-            ).logits[:, -1]
-        return [
-            Answer(tuple(row), tuple(logp), row[-1] in self.stop_ids, tuple(entropy))
-            for row, logp, entropy in zip(ids, logps, entropies, strict=True)
-        ]
 
 
 def _choose(

@@ -14,13 +14,15 @@ Differs from the source:
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from retrograde.data.trie import Trie
 
@@ -64,7 +66,12 @@ class Layout:
     calls: tuple[Call, ...]
     """Causal ones first: they see every query once."""
     query_depth_N: Tensor
-    key_depth_M: Tensor
+    key_depths: Sequence[int]
+
+    @cached_property
+    def key_depth_M(self) -> Tensor:
+        """Of every place that keys can lie at; only windows ask."""
+        return torch.tensor(self.key_depths, device=self.query_depth_N.device)
 
     @classmethod
     def of(cls, trie: Trie, device: torch.device) -> "Layout":
@@ -101,8 +108,7 @@ class Layout:
             for key in sorted(alike)
             for part in _of_like_length(alike[key])
         ]
-        depths = (torch.tensor(each, device=device) for each in (query_depths, key_depths))
-        return cls(tuple(calls), *depths)
+        return cls(tuple(calls), torch.tensor(query_depths, device=device), key_depths)
 
 
 def _of_like_length(rectangles: Sequence[Rectangle]) -> list[list[Rectangle]]:
@@ -277,13 +283,34 @@ def attend(
     """
     if layout is None:
         raise ValueError(f"{NAME} needs the layout of a trie")
-    if options.get("softcap") is not None or options.get("s_aux") is not None:
-        raise ValueError(f"{NAME}: attention with soft caps or sinks is not computed here")
+    check_plain(options)
     groups = query.shape[1] // key.shape[1]
     k, v = (each[0].repeat_interleave(groups, 0) for each in (key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     out = TrieAttention.apply(query[0], k, v, layout, scale, sliding_window)
     return out.transpose(0, 1)[None], None  # pyright: ignore[reportOptionalMemberAccess]
+
+
+@contextmanager
+def attending(model: PreTrainedModel, name: str) -> Iterator[None]:
+    """Let a model attend in another way for a while."""
+    before = model.config._attn_implementation  # noqa: SLF001 - it has no public name
+    model.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def check_plain(options: Mapping[str, Any]) -> None:
+    """See that nothing is asked for but a softmax over products.
+
+    Raises:
+        ValueError: the architecture caps its scores, or lets a sink take part.
+    """
+    for name in ("softcap", "s_aux"):
+        if options.get(name) is not None:
+            raise ValueError(f"attention with {name} is not computed here")
 
 
 AttentionInterface.register(NAME, attend)
