@@ -23,7 +23,9 @@ from retrograde.backends.trie_attention import check_plain
 
 NAME = "retrograde_step"
 WASTE = 1.5
-"""Pieces of unequal size share a product while padding makes it at most this much larger."""
+"""Pieces of unequal size share a product while padding makes it at most this much larger,"""
+SLACK = 1 << 13
+"""or adds at most so many scores a head, which cost less than a product of their own."""
 
 
 @dataclass(frozen=True)
@@ -148,16 +150,16 @@ def planned(
 
 def _alike(found: Sequence[Piece]) -> list[list[Piece]]:
     parts: list[list[Piece]] = []
-    true = rows = tokens = 0
+    true = rows = 0
     for piece in sorted(found, key=lambda p: (len(p.places), p.rows[1] - p.rows[0])):
         wide = max(rows, piece.rows[1] - piece.rows[0])
-        if parts and (len(parts[-1]) + 1) * wide * len(piece.places) <= WASTE * (true + piece.size):
+        padded = (len(parts[-1]) + 1) * wide * len(piece.places) if parts else 0
+        if parts and padded <= WASTE * (true + piece.size) + SLACK:
             parts[-1].append(piece)
             rows, true = wide, true + piece.size
         else:
             parts.append([piece])
             rows, true = piece.rows[1] - piece.rows[0], piece.size
-        tokens = len(piece.places)
     return parts
 
 

@@ -28,7 +28,9 @@ from retrograde.data.trie import Trie
 
 NAME = "retrograde_trie"
 WASTE = 1.25
-"""Pieces of unequal length share a call while padding makes it at most this much larger."""
+"""Pieces of unequal length share a call while padding makes it at most this much larger,"""
+SLACK = 256
+"""or adds at most so many queries, which cost less than a call of their own."""
 forward_call = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
 backward_call = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward  # noqa: SLF001
 
@@ -116,7 +118,7 @@ def _of_like_length(rectangles: Sequence[Rectangle]) -> list[list[Rectangle]]:
     true = 0
     for rectangle in sorted(rectangles, key=_queries):
         size = _queries(rectangle)
-        if parts and (len(parts[-1]) + 1) * size <= WASTE * (true + size):
+        if parts and (len(parts[-1]) + 1) * size <= WASTE * (true + size) + SLACK:
             parts[-1].append(rectangle)
             true += size
         else:
