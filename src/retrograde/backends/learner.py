@@ -13,9 +13,10 @@ from retrograde.backends.critic import SharedCritic
 from retrograde.backends.optimizer import Optimizer
 from retrograde.backends.packed import packed_logp
 from retrograde.backends.sampler import logprobs
-from retrograde.data.trie import packs
+from retrograde.backends.trie_attention import NAME, attending
 from retrograde.data.batch import ActionTokens
 from retrograde.data.rows import Row
+from retrograde.data.trie import packs
 from retrograde.losses.policy import Level, PolicyLoss
 from retrograde.schedules.update import Update
 
@@ -80,7 +81,8 @@ class TransformersLearner:
             tokens = replace(tokens, reference_logp=reference_logp)
         weight_T = loss.weights(tokens)
         self.optimizer.zero_grad()
-        metrics = self._backward(rows, loss, tokens, weight_T)
+        with attending(self.model, NAME):
+            metrics = self._backward(rows, loss, tokens, weight_T)
         return metrics | self.optimizer.step()
 
     def _backward(

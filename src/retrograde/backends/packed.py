@@ -57,6 +57,8 @@ def packed_logp(
     """log pi of each action's tokens and what the transformer makes of the state before each.
 
     One pass over the distinct prefixes of all rows, one tensor a row; no states unless asked for.
+    With gradient checkpointing the way back runs the layers again, and they have to attend in the
+    same way still: go back inside `with attending(model, NAME)`.
     """
     device = next(model.parameters()).device
     trie = Trie.of([c + a[:-1] for c, a in zip(contexts, actions, strict=True)])
