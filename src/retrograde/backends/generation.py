@@ -77,7 +77,7 @@ class Generation:
         with attending(self.model, NAME):
             while waiting or self.drafts:
                 self._gather(waiting)
-                self._write(until_idle=True)
+                self._write()
                 done += self._settle()
         return sorted(done, key=lambda draft: draft.owner)
 
@@ -115,7 +115,7 @@ class Generation:
             for layer, (keys, values) in self.step.tails.items()
         }
 
-    def _write(self, *, until_idle: bool) -> None:
+    def _write(self) -> None:
         """Token after token, until enough answers are finished."""
         step = self.step
         if step is None:
@@ -124,7 +124,7 @@ class Generation:
         token_B = torch.tensor(said, device=self.device)
         going_B = torch.ones_like(token_B, dtype=torch.bool)
         going, allowed = len(self.drafts), (1 - IDLE) * len(self.drafts)
-        while going > allowed or (going and not until_idle):
+        while going > allowed:
             logits_BV = self.model(
                 input_ids=token_B[:, None],
                 position_ids=step.position_B[:, None],
@@ -143,11 +143,12 @@ class Generation:
                 draft.logps.append(logp)
                 draft.entropies.append(entropy)
                 draft.is_over = stop or len(draft.ids) == self.room
+            # Also of those that ended just now: what was written for them is kept.
+            step.length_B = step.length_B + going_B
+            step.position_B = step.position_B + going_B
             over = [draft.is_over for draft in self.drafts]
             going = len(over) - sum(over)
             going_B = ~torch.tensor(over, device=self.device)
-            step.length_B = step.length_B + going_B
-            step.position_B = step.position_B + going_B
 
     def _settle(self) -> list[Draft]:
         """Take finished answers out; what was computed for them is kept for what follows them."""
