@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from retrograde.backends.flat import action_logp
 from retrograde.backends.padding import microbatches, padded
-from retrograde.backends.sampler import action_logp, logprobs
+from retrograde.backends.route import logprobs
 from retrograde.ops.logprobs import selected_logp
 
 from .tiny import KINDS, model, sequences

@@ -3,11 +3,21 @@
 import pytest
 import torch
 
-from retrograde.backends.sampler import WORTHWHILE, TransformersPolicy
+from retrograde.backends.sampler import TransformersPolicy
 from retrograde.data.rows import Row
 from retrograde.policies.protocol import Sampling
 
-from .tiny import KINDS, STOP, VOCABULARY, learner, model, policy, sequences
+from .tiny import (
+    ARCHITECTURES,
+    KINDS,
+    STOP,
+    VOCABULARY,
+    architecture,
+    learner,
+    model,
+    policy,
+    sequences,
+)
 
 CONTEXTS, _ = sequences(6, seed=3)
 REPEATED = [context for context in CONTEXTS for _ in range(3)]
@@ -90,43 +100,115 @@ async def test_a_shared_prefill_is_like_a_separate_one():
         assert answer.logprobs == pytest.approx(alone[i // 3].logprobs, abs=1e-5)
 
 
-def _telling(prefix, tails):
-    return [(*prefix, *tail) for tail in tails]
-
-
-PREFIX = tuple(1 + i % (VOCABULARY - 1) for i in range(3 * WORTHWHILE))
+PREFIX = tuple(1 + i % (VOCABULARY - 1) for i in range(96))
 TAILS = [(), (7,), (7, 8, 9, 10, 11, 3), (1, 2), (7, 8), (7,)]
-ALIKE = [
-    _telling(PREFIX, TAILS[1:]),
-    _telling(PREFIX, TAILS),  # one context is all that the others have in common
-    _telling(PREFIX[:-1], [(5,), (6,), (5,)]),  # padding and stop tokens right behind it
-    _telling(PREFIX[: WORTHWHILE - 1], TAILS[1:]),  # too little to be worth a pass of its own
-]
+FAMILIES = {
+    "alike": [(*PREFIX, *tail) for tail in TAILS[1:]],
+    "inside": [(*PREFIX, *tail) for tail in TAILS],  # one is all that the others have in common
+    "short": [(*PREFIX[:-1], token) for token in (5, 6, 5)],
+    "little": [(*PREFIX[:3], *tail) for tail in TAILS],
+    "nothing": [(token,) for token in (1, 2, 1)],
+}
 
 
-@pytest.mark.parametrize("contexts", ALIKE, ids=["alike", "inside", "short", "little"])
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-@pytest.mark.parametrize("kind", KINDS)
-async def test_what_contexts_begin_with_together_is_run_once(kind, attention, contexts):
-    made = model(kind, attention=attention)
-    acting = policy(made)
+def watched(acting):
+    """Tokens of each pass of a policy's model."""
     seen = []
-    acting.model.register_forward_pre_hook(
-        lambda _module, _words, named: seen.append(tuple(named["input_ids"].shape)),
-        with_kwargs=True,
+    acting.model.get_decoder().register_forward_pre_hook(
+        lambda _module, _words, named: seen.append(named["input_ids"].numel()), with_kwargs=True
     )
+    return seen
+
+
+@pytest.mark.parametrize("contexts", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+async def test_what_contexts_share_is_run_once(name, contexts):
+    made = architecture(name, dtype=torch.float32)
+    acting = policy(made)
+    seen = watched(acting)
     answers = await acting.sample(contexts, Sampling(1.0, 8), 1)
-    assert gap(as_rows(contexts, answers), learner(made).score(as_rows(contexts, answers))) < 1e-5
-    first = min(len(PREFIX), min(map(len, contexts)) - 1)
-    if len(contexts[0]) > 2 * WORTHWHILE:
-        assert seen[0] == (1, first)
-        assert seen[1][1] <= 1 + max(map(len, TAILS))
-    else:
-        assert seen[0][0] == len(set(contexts))
+    rows = as_rows(contexts, answers)
+    assert gap(rows, learner(made).score(rows)) < 1e-5
+    # The last token of a context is run with the answer: its scores are wanted.
+    prefixes = {c[:i] for c in contexts for i in range(1, len(c))}
+    assert seen[0] == (len(prefixes) or len(contexts))
     greedy = await acting.sample(contexts, Sampling(0.0, 8), 1)
     for context, answer in zip(contexts, greedy, strict=True):
         (alone,) = await policy(made).sample([context], Sampling(0.0, 8), 1)
         assert answer.ids == alone.ids
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+async def test_a_turn_that_follows_runs_only_what_is_new(name):
+    made = architecture(name, dtype=torch.float32)
+    acting = policy(made)
+    first = await acting.sample(CONTEXTS, Sampling(1.0, 8), 1)
+    onward = [
+        (*context, *answer.ids, 9, 10, 11) for context, answer in zip(CONTEXTS, first, strict=True)
+    ]
+    seen = watched(acting)
+    answers = await acting.sample(onward, Sampling(1.0, 8), 2)
+    rows = as_rows(onward, answers)
+    assert gap(rows, learner(made).score(rows)) < 1e-5
+    assert seen[0] <= 3 * len(onward)  # the token sampled last and two of three: not the rest
+    seen.clear()
+    again = await acting.sample(onward, Sampling(0.0, 8), 3)
+    assert seen[0] == len(onward)  # siblings: nothing is left to be read
+    rows = as_rows(onward, again)
+    assert gap(rows, learner(made).score(rows)) < 1e-5
+
+
+async def test_keys_and_values_never_outlive_their_weights():
+    made = model()
+    acting = policy(made)
+    await acting.sample(CONTEXTS, Sampling(1.0, 8), 1)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.05)
+    acting.load({name: p.detach() for name, p in made.named_parameters()}, 1)
+    answers = await acting.sample(CONTEXTS, Sampling(1.0, 8), 1)
+    rows = as_rows(CONTEXTS, answers)
+    assert gap(rows, learner(made).score(rows)) < 1e-5
+    # The control: with what was computed under the weights before, it is another distribution.
+    store, acting.store.clear = acting.store, lambda: None
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(1.3)
+    acting.load({name: p.detach() for name, p in made.named_parameters()}, 2)
+    answers = await acting.sample(CONTEXTS, Sampling(1.0, 8), 1)
+    rows = as_rows(CONTEXTS, answers)
+    assert gap(rows, learner(made).score(rows)) > 1e-3
+    assert store is acting.store
+
+
+async def test_a_finished_answers_place_is_taken_by_the_next():
+    made = model()
+    acting = policy(made, max_tokens_per_microbatch=100)
+    seen = watched(acting)
+    answers = await acting.sample(REPEATED, Sampling(1.0, 8), 5)
+    rows = as_rows(REPEATED, answers)
+    assert gap(rows, learner(made).score(rows)) < 1e-5
+    tokens = sum(len(answer.ids) for answer in answers)
+    reads = [n for n in seen if n > 0]
+    assert max(reads) <= 100
+    assert sum(reads) < 2 * tokens + sum(map(len, CONTEXTS))  # few places stand empty
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+async def test_a_small_store_changes_nothing(name):
+    made = architecture(name, dtype=torch.float32)
+    small, large = policy(made, kv_budget_bytes=1), policy(made)
+    contexts = list(CONTEXTS)
+    for turn in range(3):
+        one = await small.sample(contexts, Sampling(0.0, 6), turn)
+        other = await large.sample(contexts, Sampling(0.0, 6), turn)
+        assert [answer.ids for answer in one] == [answer.ids for answer in other]
+        rows = as_rows(contexts, one)
+        assert gap(rows, learner(made).score(rows)) < 1e-5
+        contexts = [(*c, *a.ids, 9) for c, a in zip(contexts, one, strict=True)]
+    for acting in (small, large):
+        await acting.sample([(1, 2, 3)], Sampling(0.0, 6), 0)
+    assert small.store.dropped > 0 == large.store.dropped
 
 
 async def test_a_small_budget_splits_the_batch_and_loses_nobody():
@@ -215,9 +297,9 @@ async def test_contexts_that_cannot_be_answered_are_refused():
 
 
 async def test_padding_with_a_stop_token_is_harmless():
-    """Its padding token is a stop token, and contexts are full of them."""
+    """The smallest stop token pads where anything is padded, and contexts are full of them."""
     acting: TransformersPolicy = policy(model())
-    assert acting.pad in STOP
+    assert min(STOP) == 3
     contexts = [(3, 5, 3, 1), (3,), (1, 2, 3, 4, 5, 3)]
     answers = await acting.sample(contexts, Sampling(1.0, 8), 1)
     assert (

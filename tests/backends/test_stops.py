@@ -8,9 +8,10 @@ from tests.rendering.test_chat import CHATML, chatml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from retrograde.backends.chat import TransformersChat
+from retrograde.backends.flat import action_logp
 from retrograde.backends.models import load_model
 from retrograde.backends.recommended import PRETRAINED
-from retrograde.backends.sampler import TransformersPolicy, action_logp
+from retrograde.backends.sampler import TransformersPolicy
 from retrograde.backends.stops import Stops, padding_id
 from retrograde.data.message import Message
 from retrograde.data.rows import Row

@@ -1,12 +1,17 @@
 """Models with fresh weights, of three kinds, and small rows for them."""
 
 import random
+import types
 
 import torch
 from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
 )
@@ -50,7 +55,50 @@ def model(kind="qwen3", *, attention="sdpa", dtype=torch.float32, seed=0) -> Pre
             if parameter.dim() == 2:
                 torch.nn.init.normal_(parameter, std=0.25)
     assert made.config._attn_implementation == attention
-    return made.to(dtype).eval()
+    return exact(made).eval() if dtype is torch.float64 else made.to(dtype).eval()
+
+
+ARCHITECTURES = {
+    "llama": (LlamaConfig, LlamaForCausalLM, {}),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {}),
+    "gemma3": (
+        Gemma3TextConfig,
+        Gemma3ForCausalLM,
+        {
+            "sliding_window": 4,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        },
+    ),
+}
+"""What attention has to cope with: shared key heads, norms of heads, windows."""
+
+
+def architecture(name, *, seed=0, dtype=torch.float64) -> PreTrainedModel:
+    """A small model of an architecture, far from uniform."""
+    config, kind, more = ARCHITECTURES[name]
+    size = SIZE | {"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = kind(config(**size, head_dim=8, **more))
+        for parameter in made.parameters():
+            if parameter.dim() == 2:
+                torch.nn.init.normal_(parameter, std=0.25)
+    return exact(made).eval() if dtype is torch.float64 else made.to(dtype).eval()
+
+
+def exact(made) -> PreTrainedModel:
+    """In float64 throughout: these architectures take their norms in float32 whatever they are."""
+    for module in made.modules():
+        if "RMSNorm" in type(module).__name__:
+            module.forward = types.MethodType(_norm, module)
+    return made.double()
+
+
+def _norm(self, x):
+    eps = self.variance_epsilon if hasattr(self, "variance_epsilon") else self.eps
+    weight = self.weight + 1 if "Gemma" in type(self).__name__ else self.weight
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
 
 
 def sequences(count, *, seed=0, longest=14):

@@ -11,7 +11,7 @@ from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.grpo_flat import grpo_flat
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.algorithms.rtpo_plus import rtpo_plus
-from retrograde.backends.sampler import action_logp
+from retrograde.backends.flat import action_logp
 from retrograde.data.rows import View
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree
 from retrograde.environments.hop import Hop

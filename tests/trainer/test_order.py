@@ -43,6 +43,9 @@ class LoadingPolicy(ScriptedPolicy):
         assert version == self.version + 1
         self.version = version
 
+    def forget(self):
+        pass
+
 
 def searching(_context, seed):
     """Never answers, so that every rollout takes its three turns; every search is another."""

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from retrograde.backends.chat import TransformersChat
-from retrograde.backends.sampler import action_logp
+from retrograde.backends.flat import action_logp
 from retrograde.data.message import Message
 
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.5}

@@ -22,7 +22,7 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
 from retrograde.backends.chat import TransformersChat
-from retrograde.backends.sampler import action_logp
+from retrograde.backends.flat import action_logp
 from retrograde.backends.word_tokenizer import word_tokenizer
 from retrograde.data.seeds import derived
 from retrograde.data.vocabulary import Vocabulary

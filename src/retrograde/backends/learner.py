@@ -10,8 +10,7 @@ from transformers import PreTrainedModel
 
 from retrograde.backends.critic import SharedCritic
 from retrograde.backends.optimizer import Optimizer
-from retrograde.backends.padding import microbatches
-from retrograde.backends.sampler import action_logp_and_states, logprobs
+from retrograde.backends.route import route_of, scored
 from retrograde.backends.weights import frozen_copy, ready_to_learn, trained_weights
 from retrograde.data.batch import ActionTokens
 from retrograde.data.rows import Row
@@ -53,6 +52,7 @@ class TransformersLearner:
         self.trained = trained_weights(model)
         self.reference = frozen_copy(model) if keep_reference else None
         self.model = ready_to_learn(model)  # dropout would make pi differ from who acted
+        self.route = route_of(self.model, pad)
         self.pad = pad
         self.temperature = temperature
         self.max_tokens = max_tokens_per_microbatch
@@ -79,7 +79,8 @@ class TransformersLearner:
             tokens = replace(tokens, reference_logp=reference_logp)
         weight_T = loss.weights(tokens)
         self.optimizer.zero_grad()
-        metrics = self._backward(rows, loss, tokens, weight_T)
+        with self.route.held():
+            metrics = self._backward(rows, loss, tokens, weight_T)
         return metrics | self.optimizer.step()
 
     def _backward(
@@ -93,16 +94,15 @@ class TransformersLearner:
         starts = torch.tensor([0, *(len(row.action) for row in rows)]).cumsum(0).tolist()
         # A ratio over rollouts needs all of a rollout's tokens at hand, so nothing is split.
         budget = self.max_tokens if loss.ratio is not Level.ROLLOUT else 1 << 60
-        lengths = [len(context) + len(action) for context, action in sequences]
         names = ("loss", "tokens", "clipped", "ratio", "log_ratio", "nats")
         total: dict[str, float] = dict.fromkeys(names, 0.0)
         error, apart, valued = 0.0, 0.0, Counter[str]()
-        for part in microbatches(lengths, budget):
+        everything = zip(*sequences, strict=True) if sequences else ((), ())
+        for part in self.route.parts(*everything, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
-            logp, states = action_logp_and_states(
-                self.model, contexts, actions, self.temperature, self.pad,
-                states=self.critic is not None,
-            )  # fmt: skip
+            logp, states = self.route.run(
+                contexts, actions, self.temperature, states=self.critic is not None
+            )
             visits = [(j, i) for j, s in enumerate(part) for i in distinct[sequences[s]]]
             logp_T = torch.cat([logp[j] for j, _ in visits])
             kept_T = torch.cat([torch.arange(starts[i], starts[i + 1]) for _, i in visits])
@@ -168,7 +168,8 @@ class TransformersLearner:
         }
         contexts = [context for context, _ in distinct]
         actions = [action for _, action in distinct]
-        scores = logprobs(model, contexts, actions, self.temperature, self.max_tokens, self.pad)
+        route = self.route if model is self.model else route_of(model, self.pad)
+        scores = scored(route, contexts, actions, self.temperature, self.max_tokens)
         return [scores[distinct[row.context, row.action]] for row in rows]
 
     def _reference_model(self) -> PreTrainedModel:

@@ -307,6 +307,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
     )
 
     async def evaluation() -> Metrics:
+        parts.policy.forget()  # so that `retrograde evaluate` finds the same
         return await evaluate(
             environment,
             parts.renderer,

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from retrograde.ops.cut import WHOLE, Cut
+
 Ids = tuple[int, ...]
 
 
@@ -16,6 +18,8 @@ class Sampling:
     """0 takes the likeliest token each time; its log-probability is then that of the
     unscaled distribution."""
     max_new_tokens: int = 64
+    cut: Cut = WHOLE
+    """Which tokens may be drawn; not asked at temperature 0."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):

@@ -18,6 +18,10 @@ class LoadablePolicy(Policy, Protocol):
         """Copy weights."""
         ...
 
+    def forget(self) -> None:
+        """Drop what is kept of contexts to answer them faster."""
+        ...
+
 
 class LocalActors:
     """Grow rollouts with one policy in this process."""
@@ -30,7 +34,13 @@ class LocalActors:
     async def grow(
         self, groups: Sequence[Group], forks: Sequence[Sequence[Fork]], grown_in: int, seed: int
     ) -> list[Group]:
-        """The groups with a round more in them."""
+        """The groups with a round more in them.
+
+        An iteration begins with nothing kept: what is kept shows in the last digit of a
+        log-probability, and a resumed run has nothing.
+        """
+        if grown_in == 0:
+            self.policy.forget()
         return await self.grower.grow(groups, forks, grown_in, seed)
 
     async def load(self, weights: Mapping[str, Tensor], version: int) -> None:

@@ -1,0 +1,73 @@
+"""Drawing the next token of many answers at once.
+
+Shapes: B answers, V vocabulary, C contexts of a call, T tokens an answer may take.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from retrograde.ops.cut import WHOLE
+from retrograde.ops.logprobs import scaled
+from retrograde.policies.protocol import Sampling
+
+FAINTEST = -1e4
+"""Log-probabilities are cut off here for the entropy: 0 times minus infinity is no number."""
+
+
+class Drawn(NamedTuple):
+    """The next token of each answer."""
+
+    token_B: Tensor
+    logp_B: Tensor
+    """In nats, under the distribution it was drawn from."""
+    entropy_B: Tensor
+    """Of that distribution, in nats."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Draws for one call.
+
+    The luck of each answer is its own: what is drawn does not depend on which answers advance
+    together, or in which order.
+    """
+
+    sampling: Sampling
+    luck_CT: Tensor
+    """Uniform on [0, 1): one number a token of an answer."""
+
+    @classmethod
+    def of(cls, sampling: Sampling, contexts: int, seed: int, device: torch.device) -> "Choice":
+        """Throw all the dice of a call."""
+        generator = torch.Generator("cpu").manual_seed(seed)
+        shape = (contexts, sampling.max_new_tokens)
+        luck_CT = torch.rand(shape, generator=generator, dtype=torch.float64)
+        return cls(sampling, luck_CT.to(device))
+
+    def __call__(self, logits_BV: Tensor, owner_B: Tensor, length_B: Tensor) -> Drawn:
+        """Draw, or take the likeliest at temperature 0.
+
+        At temperature 0 log-probability and entropy are those of the unscaled, whole
+        distribution.
+
+        Args:
+            logits_BV: of the next token.
+            owner_B: which answer each row is of.
+            length_B: tokens it has so far.
+        """
+        temperature = self.sampling.temperature
+        cut = self.sampling.cut if temperature else WHOLE
+        scores_BV = cut.applied(scaled(logits_BV, temperature or 1.0))
+        logp_BV = scores_BV.log_softmax(-1)
+        probs_BV = logp_BV.exp()
+        if temperature == 0:
+            token_B = logits_BV.argmax(-1)
+        else:
+            sum_BV = probs_BV.cumsum(-1, dtype=torch.float64)
+            aim_B = self.luck_CT[owner_B, length_B] * sum_BV[:, -1]
+            token_B = torch.searchsorted(sum_BV, aim_B[:, None], right=True)[:, 0]
+        entropy_B = -(probs_BV * logp_BV.clamp(min=FAINTEST)).sum(-1)
+        return Drawn(token_B, logp_BV.gather(-1, token_B[:, None])[:, 0], entropy_B)

@@ -1,0 +1,29 @@
+"""An answer under way."""
+
+from dataclasses import dataclass, field
+
+from retrograde.policies.protocol import Ids
+
+
+@dataclass
+class Draft:
+    """What is written so far, and for whom."""
+
+    owner: int
+    """Which context of the call it answers."""
+    context: Ids
+    ids: list[int] = field(default_factory=list[int])
+    logps: list[float] = field(default_factory=list[float])
+    entropies: list[float] = field(default_factory=list[float])
+    is_over: bool = False
+
+    @property
+    def written(self) -> int:
+        """Tokens of it, the context's last counted, whose keys and values are there."""
+        return len(self.ids)
+
+    def say(self, token: int, logp: float, entropy: float) -> None:
+        """One more token."""
+        self.ids.append(token)
+        self.logps.append(logp)
+        self.entropies.append(entropy)
