@@ -22,6 +22,11 @@ class Draft:
         """Tokens of it, the context's last counted, whose keys and values are there."""
         return len(self.ids)
 
+    @property
+    def known(self) -> Ids:
+        """All tokens but the last, which is still to be run."""
+        return self.context[:-1] if not self.ids else (*self.context, *self.ids[:-1])
+
     def say(self, token: int, logp: float, entropy: float) -> None:
         """One more token."""
         self.ids.append(token)

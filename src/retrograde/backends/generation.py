@@ -10,7 +10,7 @@ from retrograde.backends.choice import Choice
 from retrograde.backends.decode import NAME, Step, in_order, planned
 from retrograde.backends.draft import Draft
 from retrograde.backends.kv_trie import Ids, KeyValueTrie
-from retrograde.backends.reading import read
+from retrograde.backends.reading import read, running
 from retrograde.backends.trie_attention import attending
 
 IDLE = 0.25
@@ -71,7 +71,7 @@ class Generation:
             held += len(self.drafts[-1].context) + self.room
         prefixes = [draft.context[:-1] for draft in self.drafts]
         self.store.begin(prefixes)
-        chains = read(self.model, self.store, prefixes)
+        chains = read(running(self.model), self.store, prefixes)
         order = in_order(chains, self.store)
         self.drafts = [self.drafts[i] for i in order]
         products, columns, depth = planned([chains[i] for i in order], self.device)

@@ -48,14 +48,16 @@ class Branch:
 class KeyValueTrie:
     """The tree and its pools; the pools are made when the first keys arrive."""
 
-    def __init__(self, budget_bytes: int) -> None:
+    def __init__(self, budget_bytes: int, device: torch.device | str = "cpu") -> None:
         """Hold nothing yet.
 
         Args:
+            device: where pools are.
             budget_bytes: of keys and values, in all layers; what one call needs is held all
                 the same.
         """
         self.budget_bytes = budget_bytes
+        self.device = torch.device(device)
         self.pools: dict[int, tuple[Tensor, Tensor]] = {}
         self.dropped = 0
         """Tokens dropped for want of room, so far."""
@@ -78,11 +80,11 @@ class KeyValueTrie:
     def begin(self, contexts: Sequence[Ids]) -> None:
         """Open a call that will hold these contexts: make room for them."""
         self.clock += 1
-        for context in contexts:
-            for branch in self._known(context):
-                branch.used = self.clock
         wanted = sum(map(len, contexts))
         if self.token_bytes and (self.filled + wanted) * self.token_bytes > self.budget_bytes:
+            for context in contexts:
+                for branch in self._known(context):
+                    branch.used = self.clock
             self._make_room(self.budget_bytes // self.token_bytes - wanted)
 
     def chain(self, ids: Ids) -> list[Branch]:
@@ -97,8 +99,9 @@ class KeyValueTrie:
                 fresh.used = self.clock
                 self.depths += range(at, len(ids))
                 return [*chain, fresh]
-            shared = shared_length(child.ids, ids[at:])
-            if shared < len(child.ids):
+            shared = len(child.ids)
+            if child.ids != ids[at : at + shared]:
+                shared = shared_length(child.ids, ids[at:])
                 child = self._cut(child, shared)
             child.used = self.clock
             chain.append(child)

@@ -1,6 +1,6 @@
 """Running contexts into a store of keys and values; what it holds already is not run again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,44 @@ class Reading:
     place_N: Tensor
     layout: Layout
 
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scaling: float | None = None,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """New tokens of a layer are written down, then attend; 1 x heads x N x D."""
+        keys, values = self.store.reserve(layer, key[0])
+        keys[:, self.place_N], values[:, self.place_N] = key[0], value[0]
+        groups = query.shape[1] // key.shape[1]
+        k, v = (
+            each.repeat_interleave(groups, 0) if groups > 1 else each for each in (keys, values)
+        )
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        out_HND, _ = attended(query[0], k, v, self.layout, scale, sliding_window)
+        return out_HND.transpose(0, 1)[None]
 
-def read(
-    model: PreTrainedModel, store: KeyValueTrie, contexts: Sequence[Ids]
-) -> list[list[Branch]]:
+
+Run = Callable[[Tensor, Tensor, Reading], None]
+"""Runs token ids at positions, both 1 x N, and lets a reading attend."""
+
+
+def running(model: PreTrainedModel) -> Run:
+    """A transformers model, led to attend as it is told."""
+
+    def run(ids: Tensor, positions: Tensor, reading: Reading) -> None:
+        with attending(model, NAME):
+            model.get_decoder()(
+                input_ids=ids, position_ids=positions, use_cache=False, reading=reading
+            )
+
+    return run
+
+
+def read(run: Run, store: KeyValueTrie, contexts: Sequence[Ids]) -> list[list[Branch]]:
     """Run what the store does not hold of some contexts; return the branches of each."""
     for context in contexts:
         store.chain(context)
@@ -33,18 +67,12 @@ def read(
     fresh = [branch for branch in store.root.below(store.clock) if not branch.is_read]
     fresh = [branch for branch in fresh if branch.ids]
     if fresh:
-        device = next(model.parameters()).device
+        device = store.device
         places = [branch.start + i for branch in fresh for i in range(len(branch.ids))]
         place_N = torch.tensor(places, device=device)
         reading = Reading(store, place_N, _layout(store, fresh, device))
         ids = [token for branch in fresh for token in branch.ids]
-        with attending(model, NAME):
-            model.get_decoder()(
-                input_ids=torch.tensor([ids], device=device),
-                position_ids=reading.layout.query_depth_N[None],
-                use_cache=False,
-                reading=reading,
-            )
+        run(torch.tensor([ids], device=device), reading.layout.query_depth_N[None], reading)
         store.measure()
         for branch in fresh:
             branch.is_read = True
@@ -92,13 +120,7 @@ def attend(
     """What transformers calls in each layer: new tokens are written down, then attend."""
     check_plain(options)
     layer: Any = module.layer_idx
-    keys, values = reading.store.reserve(layer, key[0])
-    keys[:, reading.place_N], values[:, reading.place_N] = key[0], value[0]
-    groups = query.shape[1] // key.shape[1]
-    k, v = (each.repeat_interleave(groups, 0) if groups > 1 else each for each in (keys, values))
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    out_HND, _ = attended(query[0], k, v, reading.layout, scale, sliding_window)
-    return out_HND.transpose(0, 1)[None], None
+    return reading.attend(layer, query, key, value, scaling, sliding_window), None
 
 
 AttentionInterface.register(NAME, attend)

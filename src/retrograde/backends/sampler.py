@@ -14,6 +14,8 @@ from retrograde.backends.cached import CachedGeneration
 from retrograde.backends.choice import Choice
 from retrograde.backends.generation import Generation
 from retrograde.backends.kv_trie import KeyValueTrie
+from retrograde.backends.lean import Lean, lean_of
+from retrograde.backends.light import LightGeneration
 from retrograde.backends.route import Flat, Packed, scored, shares_prefixes
 from retrograde.backends.weights import frozen_copy
 from retrograde.policies.protocol import Answer, Ids, Sampling
@@ -51,8 +53,10 @@ class TransformersPolicy:
         self.device = next(self.model.parameters()).device
         shares = shares_prefixes(self.model)
         self.route = Packed(self.model) if shares else Flat(self.model, min(stop_ids))
-        self.store = KeyValueTrie(kv_budget_bytes) if shares else None
+        self.store = KeyValueTrie(kv_budget_bytes, self.device) if shares else None
         """None for an architecture that attends in ways of its own: it keeps nothing."""
+        self.lean = lean_of(self.model) if shares else None
+        """None for a model whose arithmetic outweighs its operations."""
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Take published weights.
@@ -76,6 +80,8 @@ class TransformersPolicy:
             )
         for name, tensor in weights.items():
             held[name].data.copy_(tensor)
+        if self.lean is not None:
+            self.lean = Lean(self.model)
         self.forget()
         self.version = version
 
@@ -92,6 +98,10 @@ class TransformersPolicy:
         most = self.max_tokens
         if self.store is None:
             generation = CachedGeneration(self.model, self.stop_ids, choice, max_tokens=most)
+        elif self.lean is not None:
+            generation = LightGeneration(
+                self.lean, self.store, self.stop_ids, choice, max_tokens=most
+            )
         else:
             generation = Generation(self.model, self.store, self.stop_ids, choice, max_tokens=most)
         return [

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import gc
 import json
 import os
 import sys
@@ -197,6 +198,8 @@ def carried_out_shown(training: Training) -> Panel:
         print(f"run directory: {settings.out}", file=sys.stderr)
         if training.parts.renderer.keeps_what_the_template_rewrites:
             print(_rewritten(training.parts.loaded), file=sys.stderr)
+    gc.collect()
+    gc.freeze()  # what was loaded stays; looking through it again and again takes a tenth of a run
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
         carried_out(training, panel.show)
     return panel

@@ -1,6 +1,5 @@
 """One running episode, with what it takes to continue it twice."""
 
-import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -129,16 +128,12 @@ class Line:
         """A call that counts against the episode's time, once it has begun."""
         left = self._left()
 
-        async def timed() -> T:
-            begun = time.monotonic()
-            outcome = await call()
-            took = time.monotonic() - begun
-            self.spent_seconds += took
-            if took > left:  # it blocked, and nothing could break in
-                raise TimeoutError(f"{self.environment.name}: {what} blocked for {took:.1f} s")
-            return outcome
+        def took(seconds: float) -> None:
+            self.spent_seconds += seconds
+            if seconds > left:  # it blocked, and nothing could break in
+                raise TimeoutError(f"{self.environment.name}: {what} blocked for {seconds:.1f} s")
 
-        return await within(left, timed, f"{self.environment.name}: {what}")
+        return await within(left, call, f"{self.environment.name}: {what}", took)
 
     def _left(self) -> float:
         left = self.limits.episode_seconds - self.spent_seconds

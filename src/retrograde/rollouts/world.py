@@ -1,16 +1,16 @@
 """An environment, with every episode of it that is open and everything that went wrong in it."""
 
-import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Hashable, Iterable
+from collections.abc import Coroutine, Hashable, Iterable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from retrograde.data.message import Message
 from retrograde.environments.protocol import Environment, Forking, Observation
 from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.line import Line
+from retrograde.rollouts.patience import outcomes
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -156,10 +156,10 @@ class World:
             log.warning("%s, task %s, %s", self.environment.name, task, broken)
 
 
-async def settled(calls: Iterable[Awaitable[T]]) -> list[T | Exception]:
+async def settled(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
     """Await everything; what raises is returned, except what is meant to stop the program."""
     results: list[T | Exception] = []
-    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+    for outcome in await outcomes(calls):
         if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
             raise outcome
         results.append(outcome)

@@ -1,0 +1,172 @@
+"""A small transformer's forward pass with few operations.
+
+For weights so light that calling an operation takes longer than what it computes.
+
+Queries, keys and values come out of one product, gate and up of another, norms are one operation
+each. It is used to sample, from models of the Llama family (Llama, Qwen2, Qwen3) with up to
+`LIGHT` weights, and only where its scores were seen to equal the model's own.
+
+Shapes: B rows, N tokens of each, E width, H query heads, K key heads, D of a head, V vocabulary.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+LIGHT = 1 << 22
+"""Weights up to which it is worth its second copy of them."""
+TOLERANCE = 1e-3
+"""Nats by which its scores may differ from the model's."""
+FAMILY = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""From a layer's number and its queries (B, H, N, D), keys and values (B, K, N, D) to what is
+read (B, N, H, D)."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of one layer, put together."""
+
+    before: Tensor
+    """Of the norm before attention."""
+    in_weight: Tensor
+    in_bias: Tensor | None
+    heads: Tensor | None
+    """Of the norms of query and key heads, H + K by D; None if there are none."""
+    out_weight: Tensor
+    between: Tensor
+    """Of the norm before the feed-forward part."""
+    gate_up: Tensor
+    down: Tensor
+
+
+class Lean:
+    """A model's weights of now."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        """Copy the weights of a model that `is_lean` said yes to."""
+        decoder: Any = model.get_decoder()
+        attention = decoder.layers[0].self_attn
+        self.width = attention.head_dim
+        self.queries = attention.q_proj.out_features // self.width
+        self.keys = attention.k_proj.out_features // self.width
+        self.eps = decoder.norm.variance_epsilon
+        self.embedding = decoder.embed_tokens.weight
+        self.norm = decoder.norm.weight
+        self.head = model.get_output_embeddings().weight
+        self.layers = [self._layer(layer) for layer in decoder.layers]
+        self.rotary = decoder.rotary_emb
+        self.turns = self.embedding.new_empty(2, 0, self.width)
+
+    def _layer(self, layer: Any) -> Layer:
+        attention, feed = layer.self_attn, layer.mlp
+        parts = (attention.q_proj, attention.k_proj, attention.v_proj)
+        has_bias = attention.q_proj.bias is not None
+        heads = None
+        if hasattr(attention, "q_norm"):
+            norms = (attention.q_norm.weight, attention.k_norm.weight)
+            counts = (self.queries, self.keys)
+            heads = torch.cat([n.expand(c, -1) for n, c in zip(norms, counts, strict=True)])
+        return Layer(
+            layer.input_layernorm.weight,
+            torch.cat([part.weight for part in parts]),
+            torch.cat([part.bias for part in parts]) if has_bias else None,
+            heads,
+            attention.o_proj.weight.T,
+            layer.post_attention_layernorm.weight,
+            torch.cat([feed.gate_proj.weight, feed.up_proj.weight]),
+            feed.down_proj.weight.T,
+        )
+
+    @property
+    def token_bytes(self) -> int:
+        """Of one token's keys and values, in all layers."""
+        return 2 * len(self.layers) * self.keys * self.width * self.embedding.element_size()
+
+    def __call__(self, ids_BN: Tensor, position_BN: Tensor, attend: Attend) -> Tensor:
+        """The last hidden states, B x N x E, normed."""
+        cos, sin = self._turned(position_BN)
+        rows, long = ids_BN.shape
+        mixed = self.queries + self.keys
+        half = self.width // 2
+        x = functional.embedding(ids_BN, self.embedding).flatten(0, 1)
+        for number, layer in enumerate(self.layers):
+            seen = functional.linear(self._normed(x, layer.before), layer.in_weight, layer.in_bias)
+            seen = seen.view(rows, long, -1, self.width)
+            facing = seen[:, :, :mixed]
+            if layer.heads is not None:
+                facing = self._normed(facing) * layer.heads
+            facing = torch.addcmul(facing * cos, facing.roll(half, -1), sin)
+            query, key = facing[:, :, : self.queries], facing[:, :, self.queries :]
+            read = attend(
+                number,
+                query.transpose(1, 2),
+                key.transpose(1, 2),
+                seen[:, :, mixed:].transpose(1, 2),
+            )
+            x = torch.addmm(x, read.reshape(rows * long, -1), layer.out_weight)
+            gate, up = functional.linear(self._normed(x, layer.between), layer.gate_up).chunk(2, -1)
+            x = torch.addmm(x, functional.silu(gate) * up, layer.down)
+        return self._normed(x, self.norm).view(rows, long, -1)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the vocabulary."""
+        return functional.linear(hidden, self.head)
+
+    def _normed(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        return functional.rms_norm(x, x.shape[-1:], weight, self.eps)
+
+    def _turned(self, position_BN: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines, and sines with the sign that turning by half a head needs."""
+        last = int(position_BN.max())
+        if last >= self.turns.shape[1]:
+            all_N = torch.arange(2 * (last + 1), device=position_BN.device)
+            cos, sin = self.rotary(self.embedding, all_N[None])
+            sign = torch.ones(self.width, device=position_BN.device, dtype=sin.dtype)
+            sign[: self.width // 2] = -1
+            self.turns = torch.stack([cos[0], sin[0] * sign])
+        cos, sin = self.turns[:, position_BN][:, :, :, None]
+        return cos, sin
+
+
+@torch.inference_mode()
+def lean_of(model: PreTrainedModel) -> Lean | None:
+    """Few operations, if the model is light and of the family, and they come to the same."""
+    if type(model).__name__ not in FAMILY or model.dtype is torch.bfloat16:
+        return None
+    if sum(weight.numel() for weight in model.parameters()) > LIGHT or not _is_plain(model):
+        return None
+    lean = Lean(model)
+    most = lean.embedding.shape[0] - 1
+    ids = torch.tensor([[min(i, most) for i in (1, 2, 3, 4, 2, 1)]], device=model.device)
+    position = torch.arange(ids.shape[1], device=model.device)[None]
+    ours = lean.logits(lean(ids, position, _causal)).log_softmax(-1)
+    theirs = model(input_ids=ids, use_cache=False).logits.log_softmax(-1)
+    return lean if float((ours - theirs).abs().max()) <= TOLERANCE else None
+
+
+def _is_plain(model: PreTrainedModel) -> bool:
+    """Whether no adapter sits on a layer."""
+    layers: Any = model.get_decoder().layers
+    linear = (
+        getattr(part, name)
+        for layer in layers
+        for part in (layer.self_attn, layer.mlp)
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+        if hasattr(part, name)
+    )
+    return all(type(each) is nn.Linear for each in linear)
+
+
+def _causal(number: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    del number
+    read = functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, enable_gqa=True
+    )
+    return read.transpose(1, 2)
