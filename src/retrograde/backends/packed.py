@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from retrograde.backends.trie_attention import NAME, Layout, attending
+from retrograde.backends.lean import Lean
+from retrograde.backends.trie_attention import NAME, Layout, attending, led
 from retrograde.data.trie import Ids, Trie
 
 CHUNK_BYTES = 64 << 20
@@ -53,25 +54,36 @@ def packed_logp(
     temperature: float,
     *,
     states: bool = False,
+    light: bool = False,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """log pi of each action's tokens and what the transformer makes of the state before each.
 
     One pass over the distinct prefixes of all rows, one tensor a row; no states unless asked for.
     With gradient checkpointing the way back runs the layers again, and they have to attend in the
     same way still: go back inside `with attending(model, NAME)`.
+
+    Args:
+        model: any that `retrograde.backends.route.shares_prefixes` says yes to.
+        contexts: before the answers.
+        actions: the answers.
+        temperature: scores are divided by it.
+        states: whether the states are wanted.
+        light: whether the model is one that `retrograde.backends.lean.lean_of` says yes to.
     """
     device = next(model.parameters()).device
     trie = Trie.of([c + a[:-1] for c, a in zip(contexts, actions, strict=True)])
     asked = Asked.of(trie, contexts, actions, device)
     layout = Layout.of(trie, device)
-    with attending(model, NAME):
-        said = model.get_decoder()(
-            input_ids=torch.tensor([trie.ids_N], device=device),
-            position_ids=layout.query_depth_N[None],
-            use_cache=False,
-            layout=layout,
-        )
-    hidden_PH = said.last_hidden_state[0, asked.place_P]
+    ids, position = torch.tensor([trie.ids_N], device=device), layout.query_depth_N[None]
+    if light:
+        hidden = Lean(model)(ids, position, lambda _, *seen: led(layout, *seen))
+    else:
+        with attending(model, NAME):
+            said = model.get_decoder()(
+                input_ids=ids, position_ids=position, use_cache=False, layout=layout
+            )
+        hidden = said.last_hidden_state
+    hidden_PH = hidden[0, asked.place_P]
     logp_T = _logp(model.get_output_embeddings(), hidden_PH, asked, temperature)
     sizes = [len(action) for action in actions]
     rows = list(logp_T.split(sizes))

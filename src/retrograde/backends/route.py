@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from retrograde.backends.flat import action_logp_and_states
+from retrograde.backends.lean import lean_of
 from retrograde.backends.packed import packed_logp
 from retrograde.backends.padding import microbatches
 from retrograde.backends.trie_attention import NAME, attending
@@ -60,6 +61,7 @@ class Packed:
     def __init__(self, model: PreTrainedModel) -> None:
         """Bind a model."""
         self.model = model
+        self.is_light = lean_of(model) is not None
 
     def parts(
         self, contexts: Sequence[Ids], actions: Sequence[Ids], max_tokens: int
@@ -76,7 +78,9 @@ class Packed:
         states: bool = False,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """In one pass over distinct prefixes."""
-        return packed_logp(self.model, contexts, actions, temperature, states=states)
+        return packed_logp(
+            self.model, contexts, actions, temperature, states=states, light=self.is_light
+        )
 
     def held(self) -> AbstractContextManager[None]:
         """Attend on tries."""

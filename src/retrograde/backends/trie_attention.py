@@ -285,11 +285,25 @@ def attend(
     if layout is None:
         raise ValueError(f"{NAME} needs the layout of a trie")
     check_plain(options)
+    return led(layout, query, key, value, scaling, sliding_window), None
+
+
+def led(
+    layout: Layout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scaling: float | None = None,
+    window: int | None = None,
+) -> Tensor:
+    """Attention along a trie; 1 x heads x N x D in, 1 x N x heads x D out."""
     groups = query.shape[1] // key.shape[1]
-    k, v = (each[0].repeat_interleave(groups, 0) for each in (key, value))
+    k, v = (
+        each[0].repeat_interleave(groups, 0) if groups > 1 else each[0] for each in (key, value)
+    )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    out = TrieAttention.apply(query[0], k, v, layout, scale, sliding_window)
-    return out.transpose(0, 1)[None], None  # pyright: ignore[reportOptionalMemberAccess]
+    out: Any = TrieAttention.apply(query[0], k, v, layout, scale, window)
+    return out.transpose(0, 1)[None]
 
 
 @contextmanager

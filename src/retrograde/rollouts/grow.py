@@ -22,6 +22,7 @@ from retrograde.rollouts.judging import Judging
 from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.line import Line
 from retrograde.rollouts.merge import Merge, merged
+from retrograde.rollouts.patience import heeding_alarms
 from retrograde.rollouts.plans import NEW_TREE, Fork
 from retrograde.rollouts.round import Round, has_sound
 from retrograde.rollouts.walk import Boundary, Draft, Lost, Place, Walk
@@ -96,7 +97,8 @@ class Grower:
                 await self.forget()
             self.world.reasons.clear()
             round_ = Round(groups, grown_in, self.policy.version)
-            await self._grow(round_, forks, seed)
+            with heeding_alarms():
+                await self._grow(round_, forks, seed)
             grown = round_.groups()
             if round_.ended and not any(has_sound(group) for group in grown):
                 raise RuntimeError(

@@ -12,10 +12,11 @@ import dis
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import CodeType, CoroutineType, FrameType, TracebackType, coroutine
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -163,6 +164,11 @@ class Alarm:
     has set one.
     """
 
+    heeded_in: ClassVar[int | None] = None
+    """The thread in which a handler waits for any alarm: inside `heeding_alarms`."""
+    ticking: ClassVar["Alarm | None"] = None
+    """The one that handler is for."""
+
     def __init__(self, seconds: float) -> None:
         """For how long the block may run."""
         self.seconds = seconds
@@ -171,10 +177,13 @@ class Alarm:
 
     def __enter__(self) -> Self:
         """Set it."""
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and hasattr(signal, "setitimer") and not signal.getitimer(signal.ITIMER_REAL)[0]:
+        if Alarm.heeded_in == threading.get_ident():
+            if not signal.getitimer(signal.ITIMER_REAL)[0]:
+                self._is_set, Alarm.ticking = True, self
+                signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_SECONDS)
+        elif _is_alarming() and not signal.getitimer(signal.ITIMER_REAL)[0]:
             self._is_set = True
-            self._before = signal.signal(signal.SIGALRM, self._ring)
+            self._before = signal.signal(signal.SIGALRM, self.ring)
             signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_SECONDS)
         return self
 
@@ -187,11 +196,41 @@ class Alarm:
         """Take it back."""
         if self._is_set:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self._before)
+            if Alarm.ticking is self:
+                Alarm.ticking = None
+            else:
+                signal.signal(signal.SIGALRM, self._before)
 
-    def _ring(self, number: int, frame: FrameType | None) -> None:
+    def ring(self, number: int, frame: FrameType | None) -> None:
+        """Break into the block."""
         del number, frame
         raise StalledError(f"it blocked for {self.seconds:g} s without a pause")
+
+
+def _is_alarming() -> bool:
+    """Whether alarms can be set in this thread."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and hasattr(signal, "setitimer")
+
+
+@contextmanager
+def heeding_alarms() -> Iterator[None]:
+    """A block with many alarms: their handler is set once, which is most of what one costs."""
+    if not _is_alarming() or Alarm.heeded_in is not None:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _rung)
+    Alarm.heeded_in = threading.get_ident()
+    try:
+        yield
+    finally:
+        Alarm.heeded_in = None
+        signal.signal(signal.SIGALRM, before)
+
+
+def _rung(number: int, frame: FrameType | None) -> None:
+    if Alarm.ticking is not None:
+        Alarm.ticking.ring(number, frame)
 
 
 async def _awaited(made: Awaitable[T]) -> T:
