@@ -2,7 +2,11 @@
 
 import pytest
 import torch
+from transformers import Gemma2Config, Gemma2ForCausalLM
 
+from retrograde.backends import light_reading
+from retrograde.backends.lean import lean_of
+from retrograde.backends.route import Flat
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.data.rows import Row
 from retrograde.policies.protocol import Sampling
@@ -10,6 +14,7 @@ from retrograde.policies.protocol import Sampling
 from .tiny import (
     ARCHITECTURES,
     KINDS,
+    SIZE,
     STOP,
     VOCABULARY,
     architecture,
@@ -112,7 +117,8 @@ FAMILIES = {
 
 
 def watched(acting):
-    """Tokens of each pass of a policy's model."""
+    """Tokens of each pass of a policy's model, which is taken for a heavy one."""
+    acting.lean = None
     seen = []
     acting.model.get_decoder().register_forward_pre_hook(
         lambda _module, _words, named: seen.append(named["input_ids"].numel()), with_kwargs=True
@@ -142,11 +148,12 @@ async def test_what_contexts_share_is_run_once(name, contexts):
 async def test_a_turn_that_follows_runs_only_what_is_new(name):
     made = architecture(name, dtype=torch.float32)
     acting = policy(made)
+    seen = watched(acting)
     first = await acting.sample(CONTEXTS, Sampling(1.0, 8), 1)
     onward = [
         (*context, *answer.ids, 9, 10, 11) for context, answer in zip(CONTEXTS, first, strict=True)
     ]
-    seen = watched(acting)
+    seen.clear()
     answers = await acting.sample(onward, Sampling(1.0, 8), 2)
     rows = as_rows(onward, answers)
     assert gap(rows, learner(made).score(rows)) < 1e-5
@@ -306,3 +313,93 @@ async def test_padding_with_a_stop_token_is_harmless():
         gap(as_rows(contexts, answers), await acting.score(contexts, [a.ids for a in answers]))
         < 1e-5
     )
+
+
+LIGHT = ("llama", "qwen2", "qwen3")
+"""Architectures that a light model's operations are known of."""
+
+
+def read_by(monkeypatch):
+    """Tokens of each level that is read from now on."""
+    seen = []
+
+    class Watched(light_reading.Level):
+        def __init__(self, *parts):
+            super().__init__(*parts)
+            seen.append(int(self.real_SQ.sum()))
+
+    monkeypatch.setattr(light_reading, "Level", Watched)
+    return seen
+
+
+@pytest.mark.parametrize("contexts", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("name", LIGHT)
+async def test_a_light_model_reads_once_and_says_what_a_heavy_one_says(name, contexts, monkeypatch):
+    made = architecture(name, dtype=torch.float32)
+    light, heavy = policy(made), policy(made)
+    assert light.lean is not None
+    heavy.lean = None
+    seen = read_by(monkeypatch)
+    drawn = await light.sample(contexts, Sampling(1.0, 8), 1)
+    assert sum(seen) == len({c[:i] for c in contexts for i in range(1, len(c))})
+    # The luck of each answer is its own, so they are the same answers.
+    for one, other in zip(drawn, await heavy.sample(contexts, Sampling(1.0, 8), 1), strict=True):
+        assert one.ids == other.ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+        assert one.entropies == pytest.approx(other.entropies, abs=1e-5)
+    seen.clear()
+    onward = [(*c, *a.ids, 9, 10, 11) for c, a in zip(contexts, drawn, strict=True)]
+    answers = await light.sample(onward, Sampling(1.0, 8), 2)
+    assert sum(seen) <= 3 * len(onward)  # the token sampled last and two of three: not the rest
+    rows = as_rows(onward, answers)
+    assert gap(rows, learner(made).score(rows)) < 1e-5
+
+
+async def test_with_little_memory_a_light_model_takes_turns(monkeypatch):
+    made = model()
+    whole, small = policy(made), policy(made, kv_budget_bytes=20_000, max_tokens_per_microbatch=8)
+    seen = read_by(monkeypatch)
+    answers = await small.sample(REPEATED, Sampling(1.0, 8), 5)
+    assert max(seen) <= max(8, *map(len, CONTEXTS))
+    expected = await whole.sample(REPEATED, Sampling(1.0, 8), 5)
+    assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
+    rows = as_rows(REPEATED, answers)
+    assert gap(rows, learner(made).score(rows)) < 1e-5
+
+
+def test_only_what_comes_to_the_same_is_run_with_few_operations():
+    assert lean_of(architecture("qwen3", dtype=torch.float32)) is not None
+    assert lean_of(architecture("gemma3", dtype=torch.float32)) is None
+    changed = architecture("qwen3", dtype=torch.float32)
+    changed.model.layers[0].mlp.act_fn = torch.nn.ReLU()
+    assert lean_of(changed) is None
+    watched_model = architecture("qwen3", dtype=torch.float32)
+    watched_model.model.layers[0].register_forward_hook(lambda *_: None)
+    assert lean_of(watched_model) is None
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+async def test_without_shared_prefixes_the_same_is_said(name):
+    """The way of architectures that a trie cannot be led along, on ones that it can."""
+    made = architecture(name, dtype=torch.float32)
+    plain, sharing = policy(made), policy(made)
+    plain.store, plain.route = None, Flat(plain.model, min(STOP))
+    for contexts in (CONTEXTS, REPEATED):
+        one = await plain.sample(contexts, Sampling(1.0, 8), 3)
+        other = await sharing.sample(contexts, Sampling(1.0, 8), 3)
+        assert [answer.ids for answer in one] == [answer.ids for answer in other]
+        actions = [answer.ids for answer in one]
+        scores = await plain.score(contexts, actions)
+        for a, b in zip(scores, await sharing.score(contexts, actions), strict=True):
+            assert a == pytest.approx(b, abs=1e-5)
+
+
+async def test_an_architecture_that_caps_its_scores_is_run_flat():
+    config = Gemma2Config(**SIZE, num_attention_heads=4, num_key_value_heads=2, head_dim=8)
+    made = Gemma2ForCausalLM(config).eval()
+    assert made.config.attn_logit_softcapping
+    acting = policy(made)
+    assert acting.store is None
+    answers = await acting.sample(CONTEXTS, Sampling(1.0, 8), 1)
+    rows = as_rows(CONTEXTS, answers)
+    assert gap(rows, learner(made).score(rows)) < 1e-5

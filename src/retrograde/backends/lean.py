@@ -58,6 +58,7 @@ class Lean:
         self.keys = attention.k_proj.out_features // self.width
         self.eps = decoder.norm.variance_epsilon
         self.embedding = decoder.embed_tokens.weight
+        self.padding = decoder.embed_tokens.padding_idx  # has no gradient where it is read
         self.norm = decoder.norm.weight
         self.head = model.get_output_embeddings().weight
         self.layers = [self._layer(layer) for layer in decoder.layers]
@@ -95,7 +96,7 @@ class Lean:
         rows, long = ids_BN.shape
         mixed = self.queries + self.keys
         half = self.width // 2
-        x = functional.embedding(ids_BN, self.embedding).flatten(0, 1)
+        x = functional.embedding(ids_BN, self.embedding, self.padding).flatten(0, 1)
         for number, layer in enumerate(self.layers):
             seen = functional.linear(self._normed(x, layer.before), layer.in_weight, layer.in_bias)
             seen = seen.view(rows, long, -1, self.width)
@@ -152,7 +153,11 @@ def lean_of(model: PreTrainedModel) -> Lean | None:
 
 
 def _is_plain(model: PreTrainedModel) -> bool:
-    """Whether no adapter sits on a layer."""
+    """Whether there is no adapter, no hook, and no layer that is to be computed again."""
+    for module in model.modules():
+        is_hooked = module._forward_hooks or module._forward_pre_hooks  # noqa: SLF001 - nameless
+        if is_hooked or getattr(module, "gradient_checkpointing", False):
+            return False
     layers: Any = model.get_decoder().layers
     linear = (
         getattr(part, name)

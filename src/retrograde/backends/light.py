@@ -29,6 +29,8 @@ class Rectangle:
         """Copy keys and values out of a store; answers may grow by `room` tokens."""
         device = store.device
         self.column = max(map(len, places))
+        """The next that is written to."""
+        self.columns = self.column + room
         missing = [self.column - len(each) for each in places]
         place_BW = torch.tensor(
             [[0] * n + each for n, each in zip(missing, places, strict=True)], device=device
@@ -36,13 +38,13 @@ class Rectangle:
         self.hidden: Tensor | None = None
         """Minus infinity at padding, B x 1 x 1 x W."""
         if any(missing):
-            columns = torch.arange(self.column + room, device=device)
+            columns = torch.arange(self.columns, device=device)
             padding_BW = columns < torch.tensor(missing, device=device)[:, None]
             self.hidden = torch.zeros(padding_BW.shape, device=device)
             self.hidden = self.hidden.masked_fill_(padding_BW, -torch.inf)[:, None, None]
         self.held: dict[int, tuple[Tensor, Tensor]] = {}
         for layer, pool in store.pools.items():
-            wide = [each.new_empty(len(places), len(each), self.column + room, each.shape[2])
+            wide = [each.new_empty(len(places), len(each), self.columns, each.shape[2])
                     for each in pool]  # fmt: skip
             for to, each in zip(wide, pool, strict=True):
                 to[:, :, : self.column] = each[:, place_BW].transpose(0, 1)
@@ -50,6 +52,9 @@ class Rectangle:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """One new token of each answer: it is written down, and sees all before it."""
+        if layer not in self.held:  # every context is a single token, which is run now
+            wide = (*key.shape[:2], self.columns, key.shape[3])
+            self.held[layer] = key.new_empty(wide), key.new_empty(wide)
         keys, values = self.held[layer]
         end = self.column + 1
         keys[:, :, self.column], values[:, :, self.column] = key[:, :, 0], value[:, :, 0]
