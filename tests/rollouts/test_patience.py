@@ -10,9 +10,13 @@ import pytest
 from retrograde.rollouts import patience
 from retrograde.rollouts.patience import (
     Alarm,
+    ExitedError,
     StalledError,
     StrayCancellationError,
     at_once,
+    heeding_alarms,
+    never_waits,
+    outcomes,
     within,
 )
 
@@ -166,3 +170,140 @@ def test_outside_the_main_thread_there_is_no_alarm():
     thread.start()
     thread.join()
     assert found == ["done"]
+
+
+async def test_a_coroutine_without_an_await_is_run_right_here():
+    """A task costs more than a turn in many a world; one that may wait gets it all the same."""
+    seen = []
+
+    async def prompt():
+        seen.append(asyncio.current_task())
+        return 3
+
+    async def waiting():
+        await asyncio.sleep(0)
+        seen.append(asyncio.current_task())
+        return 4
+
+    took = []
+    assert await within(5.0, prompt, "it", took.append) == 3
+    assert await within(5.0, waiting, "it", took.append) == 4
+    assert seen[0] is asyncio.current_task()
+    assert seen[1] is not asyncio.current_task()
+    assert len(took) == 2
+    assert all(0 <= seconds < 5 for seconds in took)
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (KeyError("inside"), KeyError),
+        (asyncio.CancelledError(), StrayCancellationError),
+        (SystemExit(2), ExitedError),
+        (TimeoutError("the socket"), TimeoutError),
+    ],
+)
+async def test_what_a_prompt_coroutine_raises_is_what_any_would(raised, expected):
+    async def prompt():
+        raise raised
+
+    took = []
+    with pytest.raises(expected):
+        await within(5.0, prompt, "it", took.append)
+    assert took == []
+
+
+async def test_a_prompt_coroutine_that_blocks_is_broken_into():
+    async def prompt():
+        block(30)
+
+    with pytest.raises(TimeoutError, match=r"it blocked for 0\.05 s"):
+        await within(0.05, prompt, "it")
+    with heeding_alarms(), pytest.raises(TimeoutError, match=r"it blocked for 0\.05 s"):
+        await within(0.05, prompt, "it")
+
+
+def test_what_could_pause_is_known_by_its_code():
+    async def plain(x):
+        return [y for y in x if y]
+
+    async def awaits(x):
+        return await x
+
+    async def enters(x):
+        async with x:
+            return 1
+
+    async def loops(x):
+        async for y in x:
+            return y
+        return None
+
+    async def collects(x):
+        return [y async for y in x]
+
+    assert never_waits(plain.__code__)
+    for each in (awaits, enters, loops, collects):
+        assert not never_waits(each.__code__), each.__name__
+
+
+def test_inside_of_it_alarms_ring_and_afterwards_the_old_handler_is_back():
+    def mine(_number, _frame):
+        pass
+
+    before = signal.signal(signal.SIGALRM, mine)
+    try:
+        with heeding_alarms():
+            with pytest.raises(StalledError, match=r"blocked for 0\.05 s"), Alarm(0.05):
+                block(30)
+            with Alarm(5.0):
+                pass
+            assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+            with heeding_alarms(), Alarm(5.0):  # one inside the other
+                assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        assert signal.getsignal(signal.SIGALRM) is mine
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+async def test_outcomes_come_in_their_order_whoever_waits():
+    begun = []
+
+    async def prompt(n):
+        begun.append(n)
+        return n
+
+    async def waiting(n):
+        begun.append(n)
+        await asyncio.sleep(0.02 / n)
+        return n
+
+    async def broken(n):
+        begun.append(n)
+        if n == 4:
+            await asyncio.sleep(0)
+        raise KeyError(n)
+
+    found = await outcomes([waiting(1), prompt(2), broken(3), broken(4), waiting(5)])
+    assert begun == [1, 2, 3, 4, 5]
+    assert [found[0], found[1], found[4]] == [1, 2, 5]
+    assert [repr(error) for error in found[2:4]] == ["KeyError(3)", "KeyError(4)"]
+
+
+async def test_outcomes_hand_on_what_those_who_wait_are_told():
+    async def told():
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.set_exception, OSError("told"))
+        with pytest.raises(OSError, match="told"):
+            await future
+        return await after(0.01, "and went on")
+
+    assert await outcomes([told(), told()]) == ["and went on"] * 2
+
+
+async def test_what_ends_the_program_ends_it_at_once():
+    async def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await outcomes([after(0.01, 1), interrupted()])

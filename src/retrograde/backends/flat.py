@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from retrograde.backends.padding import padded
+from retrograde.ops.cut import WHOLE, Cut
 from retrograde.ops.logprobs import selected_logp
 from retrograde.policies.protocol import Ids
 
@@ -33,6 +34,7 @@ def action_logp_and_states(
     temperature: float,
     pad: int,
     *,
+    cut: Cut = WHOLE,
     states: bool = False,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """log pi of each action's tokens and what the transformer makes of the state before each.
@@ -54,7 +56,7 @@ def action_logp_and_states(
     at = [(b, t) for b, action in enumerate(actions) for t in range(len(action))]
     row_T, column_T = torch.tensor(at, device=device).T
     chosen_T = torch.tensor([token for action in actions for token in action], device=device)
-    logp_T = selected_logp(said.logits[row_T, column_T], chosen_T, temperature)
+    logp_T = selected_logp(said.logits[row_T, column_T], chosen_T, temperature, cut)
     sizes = [len(action) for action in actions]
     if not states:
         return list(logp_T.split(sizes)), []

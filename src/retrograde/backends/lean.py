@@ -60,7 +60,8 @@ class Lean:
         self.embedding = decoder.embed_tokens.weight
         self.padding = decoder.embed_tokens.padding_idx  # has no gradient where it is read
         self.norm = decoder.norm.weight
-        self.head = model.get_output_embeddings().weight
+        head: Any = model.get_output_embeddings()
+        self.head = head.weight
         self.layers = [self._layer(layer) for layer in decoder.layers]
         self.rotary = decoder.rotary_emb
         self.turns = self.embedding.new_empty(2, 0, self.width)

@@ -15,6 +15,7 @@ from retrograde.backends.weights import frozen_copy, ready_to_learn, trained_wei
 from retrograde.data.batch import ActionTokens
 from retrograde.data.rows import Row
 from retrograde.losses.policy import Level, PolicyLoss
+from retrograde.ops.cut import WHOLE, Cut
 from retrograde.schedules.update import Update
 
 
@@ -28,6 +29,7 @@ class TransformersLearner:
         *,
         pad: int,
         temperature: float = 1.0,
+        cut: Cut = WHOLE,
         weight_decay: float = 0.0,
         max_tokens_per_microbatch: int = 32768,
         keep_reference: bool = False,
@@ -41,6 +43,7 @@ class TransformersLearner:
             update: learning rate, warm-up and gradient clipping are taken from it.
             pad: any valid token id.
             temperature: the one that answers are sampled with.
+            cut: which tokens they are drawn from.
             weight_decay: AdamW's.
             max_tokens_per_microbatch: padded tokens in one forward and backward pass.
             keep_reference: keep a frozen copy of the weights as they are now, for a KL penalty.
@@ -55,6 +58,7 @@ class TransformersLearner:
         self.route = route_of(self.model, pad)
         self.pad = pad
         self.temperature = temperature
+        self.cut = cut
         self.max_tokens = max_tokens_per_microbatch
         self.critic = critic
         head = [] if critic is None else critic.named_parameters()
@@ -97,11 +101,16 @@ class TransformersLearner:
         names = ("loss", "tokens", "clipped", "ratio", "log_ratio", "nats")
         total: dict[str, float] = dict.fromkeys(names, 0.0)
         error, apart, valued = 0.0, 0.0, Counter[str]()
-        everything = zip(*sequences, strict=True) if sequences else ((), ())
-        for part in self.route.parts(*everything, budget):
+        every_context = [context for context, _ in sequences]
+        every_action = [action for _, action in sequences]
+        for part in self.route.parts(every_context, every_action, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
             logp, states = self.route.run(
-                contexts, actions, self.temperature, states=self.critic is not None
+                contexts,
+                actions,
+                self.temperature,
+                cut=self.cut,
+                states=self.critic is not None,
             )
             visits = [(j, i) for j, s in enumerate(part) for i in distinct[sequences[s]]]
             logp_T = torch.cat([logp[j] for j, _ in visits])
@@ -169,7 +178,7 @@ class TransformersLearner:
         contexts = [context for context, _ in distinct]
         actions = [action for _, action in distinct]
         route = self.route if model is self.model else route_of(model, self.pad)
-        scores = scored(route, contexts, actions, self.temperature, self.max_tokens)
+        scores = scored(route, contexts, actions, self.temperature, self.max_tokens, cut=self.cut)
         return [scores[distinct[row.context, row.action]] for row in rows]
 
     def _reference_model(self) -> PreTrainedModel:

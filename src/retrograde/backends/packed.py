@@ -8,6 +8,7 @@ Shapes: N packed tokens, P places that predict something, T action tokens.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from transformers import PreTrainedModel
 from retrograde.backends.lean import Lean
 from retrograde.backends.trie_attention import NAME, Layout, attending, led
 from retrograde.data.trie import Ids, Trie
+from retrograde.ops.cut import WHOLE, Cut
+from retrograde.ops.logprobs import scaled
 
 CHUNK_BYTES = 64 << 20
 """Scores of the vocabulary that are held at once."""
@@ -53,6 +56,7 @@ def packed_logp(
     actions: Sequence[Ids],
     temperature: float,
     *,
+    cut: Cut = WHOLE,
     states: bool = False,
     light: bool = False,
 ) -> tuple[list[Tensor], list[Tensor]]:
@@ -67,6 +71,7 @@ def packed_logp(
         contexts: before the answers.
         actions: the answers.
         temperature: scores are divided by it.
+        cut: which tokens could be drawn.
         states: whether the states are wanted.
         light: whether the model is one that `retrograde.backends.lean.lean_of` says yes to.
     """
@@ -84,14 +89,19 @@ def packed_logp(
             )
         hidden = said.last_hidden_state
     hidden_PH = hidden[0, asked.place_P]
-    logp_T = _logp(model.get_output_embeddings(), hidden_PH, asked, temperature)
+    head: Any = model.get_output_embeddings()
+    logp_T = _logp(head, hidden_PH, asked, temperature, cut)
     sizes = [len(action) for action in actions]
     rows = list(logp_T.split(sizes))
     return rows, list(hidden_PH[asked.of_T].split(sizes)) if states else []
 
 
 def _logp(
-    head: Callable[[Tensor], Tensor], hidden_PH: Tensor, asked: Asked, temperature: float
+    head: Callable[[Tensor], Tensor],
+    hidden_PH: Tensor,
+    asked: Asked,
+    temperature: float,
+    cut: Cut,
 ) -> Tensor:
     """Chunk by chunk; all but a single one are computed anew on the way back."""
     width = head.out_features * max(4, hidden_PH.element_size())
@@ -101,10 +111,12 @@ def _logp(
     parts = []
     for start in range(0, len(hidden_PH), step):
         first, last = torch.searchsorted(of_T, torch.tensor([start, start + step])).tolist()
-        inputs = (
-            head, hidden_PH[start : start + step], of_T[first:last] - start, token_T[first:last],
-            temperature,
-        )  # fmt: skip
+        here = Asked(
+            torch.arange(start, min(start + step, len(hidden_PH))),
+            of_T[first:last] - start,
+            token_T[first:last],
+        )
+        inputs = (head, hidden_PH[start : start + step], here, temperature, cut)
         if len(hidden_PH) <= step or not torch.is_grad_enabled():
             parts.append(_chunk(*inputs))
         else:
@@ -114,10 +126,15 @@ def _logp(
 
 
 def _chunk(
-    head: Callable[[Tensor], Tensor], hidden: Tensor, of: Tensor, token: Tensor, temperature: float
+    head: Callable[[Tensor], Tensor], hidden: Tensor, asked: Asked, temperature: float, cut: Cut
 ) -> Tensor:
     """Gather minus logsumexp; a place that several tokens are asked of is computed once."""
-    logits = head(hidden)
-    wide = logits if logits.dtype is torch.float64 else logits.float()
-    scaled = wide if temperature == 1.0 else wide / temperature
-    return scaled[of, token] - scaled.logsumexp(-1)[of]
+    scores_PV = scaled(head(hidden), temperature)
+    picked_T = scores_PV[asked.of_T, asked.token_T]
+    if cut.is_whole:
+        return picked_T - scores_PV.logsumexp(-1)[asked.of_T]
+    kept_PV = cut.kept(scores_PV.detach())
+    sum_T = scores_PV.masked_fill(~kept_PV, -torch.inf).logsumexp(-1)[asked.of_T]
+    # A token that was drawn is kept, whatever rounding says of one at the edge.
+    is_kept_T = kept_PV[asked.of_T, asked.token_T]
+    return picked_T - torch.where(is_kept_T, sum_T, torch.logaddexp(sum_T, picked_T))

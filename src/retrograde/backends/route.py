@@ -18,6 +18,7 @@ from retrograde.backends.packed import packed_logp
 from retrograde.backends.padding import microbatches
 from retrograde.backends.trie_attention import NAME, attending
 from retrograde.data.trie import packs
+from retrograde.ops.cut import WHOLE, Cut
 from retrograde.policies.protocol import Ids
 
 KINDS = {"full_attention", "sliding_attention"}
@@ -45,6 +46,7 @@ class Route(Protocol):
         actions: Sequence[Ids],
         temperature: float,
         *,
+        cut: Cut = WHOLE,
         states: bool = False,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """log pi of each action's tokens and, if asked for, the state before each."""
@@ -75,11 +77,12 @@ class Packed:
         actions: Sequence[Ids],
         temperature: float,
         *,
+        cut: Cut = WHOLE,
         states: bool = False,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """In one pass over distinct prefixes."""
         return packed_logp(
-            self.model, contexts, actions, temperature, states=states, light=self.is_light
+            self.model, contexts, actions, temperature, cut=cut, states=states, light=self.is_light
         )
 
     def held(self) -> AbstractContextManager[None]:
@@ -108,11 +111,12 @@ class Flat:
         actions: Sequence[Ids],
         temperature: float,
         *,
+        cut: Cut = WHOLE,
         states: bool = False,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """In one padded pass."""
         return action_logp_and_states(
-            self.model, contexts, actions, temperature, self.pad, states=states
+            self.model, contexts, actions, temperature, self.pad, cut=cut, states=states
         )
 
     def held(self) -> AbstractContextManager[None]:
@@ -163,11 +167,14 @@ def scored(
     actions: Sequence[Ids],
     temperature: float,
     max_tokens: int,
+    *,
+    cut: Cut = WHOLE,
 ) -> list[Tensor]:
     """log pi of each action's tokens at a temperature, row by row; no gradient unless enabled."""
     scores: list[Tensor | None] = [None] * len(contexts)
     for part in route.parts(contexts, actions, max_tokens):
-        logp, _ = route.run([contexts[i] for i in part], [actions[i] for i in part], temperature)
+        chosen = [contexts[i] for i in part], [actions[i] for i in part]
+        logp, _ = route.run(*chosen, temperature, cut=cut)
         for i, row in zip(part, logp, strict=True):
             scores[i] = row
     return [row for row in scores if row is not None]

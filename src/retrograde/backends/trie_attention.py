@@ -309,7 +309,7 @@ def led(
 @contextmanager
 def attending(model: PreTrainedModel, name: str) -> Iterator[None]:
     """Let a model attend in another way for a while."""
-    before = model.config._attn_implementation  # noqa: SLF001 - it has no public name
+    before: Any = model.config._attn_implementation  # noqa: SLF001 - it has no public name
     model.set_attn_implementation(name)
     try:
         yield

@@ -32,6 +32,9 @@ class RunSettings(TypedDict, total=False):
     seed: int
     prompts: int | None
     temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
     weight_decay: float
     eval_every: int | None
     eval_first: int

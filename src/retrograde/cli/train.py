@@ -284,6 +284,7 @@ def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
             update,
             pad=chat.end_of_turn,
             temperature=run.temperature,
+            cut=run.cut,
             weight_decay=run.weight_decay,
             max_tokens_per_microbatch=budget,
             keep_reference=settings.algorithm.loss.kl > 0,
@@ -299,7 +300,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
     run = settings.run
     environment = Threaded(settings.environment) if run.threaded else settings.environment
     limits = run.limits(parts.policy.max_context_tokens)
-    sampling = Sampling(run.temperature, parts.max_new_tokens)
+    sampling = Sampling(run.temperature, parts.max_new_tokens, run.cut)
     grower = Grower(
         environment,
         parts.renderer,

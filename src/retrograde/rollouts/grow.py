@@ -6,10 +6,10 @@ costs one rollout: it gets a leaf that says so and never trains.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retrograde.data.seeds import derived
 from retrograde.data.tree import End, Group
@@ -134,7 +134,7 @@ class Grower:
 
     async def _start(self, grown: Round, forks: Sequence[Sequence[Fork]], seed: int) -> list[Walk]:
         """Open the episodes of new trees, fork those of old ones, go on where one was stopped."""
-        openings: list[Awaitable[Walk]] = []
+        openings: list[Coroutine[Any, Any, Walk]] = []
         places: list[Place] = []
         number = 0
         wanted_at = Counter(

@@ -12,11 +12,11 @@ import dis
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
 from types import CodeType, CoroutineType, FrameType, TracebackType, coroutine
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ def _started(call: Callable[[], Awaitable[T]], made: list[Awaitable[T]]) -> None
     awaitable = call()
     made.append(awaitable)
     if isinstance(awaitable, CoroutineType) and never_waits(awaitable.cr_code):
-        awaitable.send(None)
+        cast("Coroutine[Any, Any, T]", awaitable).send(None)
 
 
 async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
@@ -112,20 +112,22 @@ async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseExce
     Raises:
         KeyboardInterrupt, SystemExit: as soon as a call does.
     """
-    found: list[T | BaseException | asyncio.Future[T]] = []
-    for call in calls:
+    found: dict[int, T | BaseException] = {}
+    waiting: dict[int, asyncio.Future[T]] = {}
+    for i, call in enumerate(calls):
         with _Caught() as caught:
             waited = call.send(None)
-            found.append(asyncio.ensure_future(_resumed(call, waited)))
+            waiting[i] = asyncio.ensure_future(_resumed(call, waited))
         if isinstance(caught.error, StopIteration):
-            found.append(caught.error.value)
+            found[i] = caught.error.value
         elif isinstance(caught.error, (KeyboardInterrupt, SystemExit)):
             raise caught.error
         elif caught.error is not None:
-            found.append(caught.error)
-    waiting = [each for each in found if isinstance(each, asyncio.Future)]
-    rest = iter(await asyncio.gather(*waiting, return_exceptions=True) if waiting else ())
-    return [next(rest) if isinstance(each, asyncio.Future) else each for each in found]
+            found[i] = caught.error
+    if waiting:
+        rest = await asyncio.gather(*waiting.values(), return_exceptions=True)
+        found |= zip(waiting, rest, strict=True)
+    return [found[i] for i in range(len(found))]
 
 
 @coroutine
@@ -214,7 +216,7 @@ def _is_alarming() -> bool:
 
 
 @contextmanager
-def heeding_alarms() -> Iterator[None]:
+def heeding_alarms() -> Generator[None]:
     """A block with many alarms: their handler is set once, which is most of what one costs."""
     if not _is_alarming() or Alarm.heeded_in is not None:
         yield

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from retrograde.data.rows import Row
 from retrograde.data.tree import Group
+from retrograde.ops.cut import Cut
 from retrograde.rollouts.limits import Limits
 
 EVALUATIONS = 6
@@ -32,6 +33,12 @@ class Run:
     """Tasks an iteration; None takes what the model recommends."""
     temperature: float = 1.0
     """Answers are sampled, and scored by the learner, at this temperature."""
+    top_k: int = 0
+    """Answers are drawn from the k likeliest tokens, and scored so; 0 for all."""
+    top_p: float = 1.0
+    """Answers are drawn from the fewest tokens that are together as likely, and scored so."""
+    min_p: float = 0.0
+    """Answers are drawn from tokens at least so likely relative to the likeliest, and scored so."""
     weight_decay: float = 0.0
     """AdamW's."""
     eval_every: int | None = None
@@ -81,8 +88,14 @@ class Run:
         for name in above:
             if values[name] is not None and not (math.isfinite(values[name]) and values[name] > 0):
                 raise ValueError(f"{name}: a number above 0 is needed, got {values[name]}")
+        _ = self.cut  # says what is wrong with it
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ValueError(f"weight_decay: at least 0 is needed, got {self.weight_decay}")
+
+    @property
+    def cut(self) -> Cut:
+        """Which tokens answers are drawn from."""
+        return Cut(self.top_k, self.top_p, self.min_p)
 
     def limits(self, positions: int | None) -> Limits:
         """What a world may take; `positions` is how many tokens the model has room for."""
