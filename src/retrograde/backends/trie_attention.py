@@ -6,24 +6,22 @@ so, backwards, is the gradient: what a flash kernel needs of the softmax is its 
 all keys, whichever of them it is given.
 
 Shapes: H heads, N packed tokens, D of a head; in a call, S pieces of Q queries and K keys.
-
-Source:
-    Dao et al. 2022, arXiv:2205.14135, Algorithm 4 (the backward pass from the logsumexp).
-Differs from the source:
-    blocks are nodes of a trie, so that shared keys are visited once.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
+from retrograde.backends.flex_route import SMALLEST_HEAD, block_mask, flex
+from retrograde.backends.partial_attention import part, part_backward
 from retrograde.data.trie import Trie
 
 NAME = "retrograde_trie"
@@ -31,8 +29,6 @@ WASTE = 1.25
 """Pieces of unequal length share a call while padding makes it at most this much larger,"""
 SLACK = 256
 """or adds at most so many queries, which cost less than a call of their own."""
-forward_call = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
-backward_call = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward  # noqa: SLF001
 
 
 class Rectangle(NamedTuple):
@@ -69,6 +65,22 @@ class Layout:
     """Causal ones first: they see every query once."""
     query_depth_N: Tensor
     key_depths: Sequence[int]
+    end_N: Tensor | None = None
+    """Of each token of a trie: behind the last that sees it."""
+    masks: dict[int | None, BlockMask] = field(default_factory=dict[int | None, BlockMask])
+    """Made so far, by window."""
+
+    def block_mask(self, window: int | None) -> BlockMask:
+        """For a fused kernel.
+
+        Raises:
+            ValueError: this is not the layout of a whole trie.
+        """
+        if self.end_N is None:
+            raise ValueError("a block mask is made for a trie whose tokens all look and are seen")
+        if window not in self.masks:
+            self.masks[window] = block_mask(self.end_N, self.query_depth_N, window)
+        return self.masks[window]
 
     @cached_property
     def key_depth(self) -> Tensor:
@@ -86,7 +98,9 @@ class Layout:
             for n in trie.nodes
             if n.below > n.end
         ]
-        return cls.planned(rectangles, trie.depth_N, trie.depth_N, device)
+        ends = [node.below for node in trie.nodes for _ in range(node.length)]
+        found = cls.planned(rectangles, trie.depth_N, trie.depth_N, device)
+        return replace(found, end_N=torch.tensor(ends, device=device))
 
     @classmethod
     def planned(
@@ -166,9 +180,7 @@ def attended(
         q, k, v = _at(q_HND, call.query_SQ), _at(k_HMD, call.key_SK), _at(v_HMD, call.key_SK)
         mask = _window_mask(call, layout, window, q)
         causal = call.causal and mask is None
-        out, lse = forward_call(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
-        if mask is not None:  # of a query that sees no key the kernel says 0, as if it saw one
-            lse = lse.masked_fill(mask.isneginf().all(-1), -torch.inf)
+        out, lse = part(q, k, v, mask, causal=causal, scale=scale)
         where = call.query_SQ[call.valid_SQ]
         new = out.transpose(1, 2)[call.valid_SQ].transpose(0, 1)
         new_lse = lse.transpose(1, 2)[call.valid_SQ].T.to(lse_HN.dtype)
@@ -179,19 +191,20 @@ def attended(
     return out_HND, lse_HN
 
 
+class How(NamedTuple):
+    """Who sees whom, and how scores are scaled."""
+
+    layout: Layout
+    scale: float
+    window: int | None
+    """Positions a token sees, itself counted; None for all."""
+
+
 class TrieAttention(torch.autograd.Function):
     """Softmax attention of every token to its ancestors and itself."""
 
     @staticmethod
-    def forward(  # noqa: PLR0917 - autograd passes by place
-        ctx: Any,
-        q_HND: Tensor,
-        k_HND: Tensor,
-        v_HND: Tensor,
-        layout: Layout,
-        scale: float,
-        window: int | None,
-    ) -> Tensor:
+    def forward(ctx: Any, q_HND: Tensor, k_HND: Tensor, v_HND: Tensor, how: "How") -> Tensor:
         """Attend; queries, keys and values have equally many heads.
 
         Args:
@@ -199,37 +212,33 @@ class TrieAttention(torch.autograd.Function):
             q_HND: queries.
             k_HND: keys.
             v_HND: values.
-            layout: of the trie.
-            scale: what products are multiplied with.
-            window: positions a token sees, itself counted; None for all.
+            how: who sees whom.
         """
-        out_HND, lse_HN = attended(q_HND, k_HND, v_HND, layout, scale, window)
+        out_HND, lse_HN = attended(q_HND, k_HND, v_HND, how.layout, how.scale, how.window)
         ctx.save_for_backward(q_HND, k_HND, v_HND, out_HND, lse_HN)
-        ctx.layout, ctx.scale, ctx.window = layout, scale, window
+        ctx.how = how
         return out_HND
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Gradients of queries, keys and values."""
         (grad_HND,) = grads
+        how: How = ctx.how
         q_HND, k_HND, v_HND, out_HND, lse_HN = ctx.saved_tensors
         dq, dk, dv = (torch.zeros_like(each) for each in (q_HND, k_HND, v_HND))
-        for call in ctx.layout.calls:
+        for call in how.layout.calls:
             q, k, v = _at(q_HND, call.query_SQ), _at(k_HND, call.key_SK), _at(v_HND, call.key_SK)
-            mask = _window_mask(call, ctx.layout, ctx.window, q)
+            mask = _window_mask(call, how.layout, how.window, q)
             # Padded queries ask for nothing, so whatever they point at gets no gradient.
             grad = _at(grad_HND, call.query_SQ) * call.valid_SQ[:, None, :, None]
-            lse = lse_HN[:, call.query_SQ].transpose(0, 1)
-            parts = backward_call(
-                grad, q, k, v, _at(out_HND, call.query_SQ), lse.to(torch.float32)
-                if q.dtype != torch.float64 else lse, 0.0, call.causal and mask is None,
-                attn_mask=mask, scale=ctx.scale,
-            )  # fmt: skip
-            for total, part, where in zip(
+            whole = _at(out_HND, call.query_SQ), lse_HN[:, call.query_SQ].transpose(0, 1)
+            causal = call.causal and mask is None
+            parts = part_backward(grad, (q, k, v), whole, mask, causal=causal, scale=how.scale)
+            for total, own, where in zip(
                 (dq, dk, dv), parts, (call.query_SQ, call.key_SK, call.key_SK), strict=True
             ):
-                total.index_add_(1, where.flatten(), part.transpose(0, 1).flatten(1, 2))
-        return dq, dk, dv, None, None, None
+                total.index_add_(1, where.flatten(), own.transpose(0, 1).flatten(1, 2))
+        return dq, dk, dv, None
 
 
 def _at(x_HND: Tensor, where_SL: Tensor) -> Tensor:
@@ -297,12 +306,14 @@ def led(
     window: int | None = None,
 ) -> Tensor:
     """Attention along a trie; 1 x heads x N x D in, 1 x N x heads x D out."""
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if query.is_cuda and query.shape[-1] >= SMALLEST_HEAD:
+        return flex(query, key, value, layout.block_mask(window), scale).transpose(1, 2)
     groups = query.shape[1] // key.shape[1]
     k, v = (
         each[0].repeat_interleave(groups, 0) if groups > 1 else each[0] for each in (key, value)
     )
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    out: Any = TrieAttention.apply(query[0], k, v, layout, scale, window)
+    out: Any = TrieAttention.apply(query[0], k, v, How(layout, scale, window))
     return out.transpose(0, 1)[None]
 
 
