@@ -1,0 +1,1 @@
+"""What things cost, each a command: `python -m benchmarks.NAME [--json]`."""
