@@ -37,8 +37,13 @@ test: lint ## check style, types, floors and limits, then run the tests
 	$(python) -m pytest -q -m "not ($(special))" $(ARGS)
 
 .PHONY: test-slow
-test-slow: setup-oracle setup-verifiers ## run the tests that take long, fetch a pretrained model or compare with verl
+test-slow: setup-oracle setup-verifiers setup-docs ## run the tests that take long, fetch a pretrained model or compare with verl
 	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
+
+.PHONY: docs
+docs: setup-docs ## build the documentation into site/; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --strict --quiet
+	$(python) scripts/check_site.py site
 
 .PHONY: mutants
 mutants: setup-mutants ## plant faults in a copy, count how many the tests find; takes an hour
@@ -86,6 +91,10 @@ setup-verifiers: setup ## a Python of its own, .venv-verifiers, for the library 
 			-r requirements/verifiers.txt && echo "$$now" > .venv-verifiers/.installed; \
 	fi
 
+.PHONY: setup-docs
+setup-docs: setup
+	$(call needs,docs,requirements/docs.txt,$(pip) -r requirements/docs.txt)
+
 .PHONY: setup-mutants
 setup-mutants: setup-dev
 	$(call needs,mutants,requirements/mutants.txt,$(pip) -r requirements/mutants.txt)
@@ -100,5 +109,5 @@ setup-mutants: setup-dev
 
 .PHONY: clean
 clean: ## remove .venv, caches and build outputs; runs are kept
-	rm -rf .venv .venv-verifiers dist .hypothesis .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-verifiers dist site .hypothesis .pytest_cache .ruff_cache .import_linter_cache
 	find src tests scripts -name __pycache__ -prune -exec rm -rf {} +
