@@ -15,6 +15,7 @@ from retrograde.backends.loaded import LoadedModel
 from retrograde.backends.model_options import PLAIN, ModelOptions
 from retrograde.backends.models import load_model, model_directory
 from retrograde.backends.sampler import TransformersPolicy
+from retrograde.cli.folded import Folded
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import parse_environment
 from retrograde.environments.protocol import Environment
@@ -27,7 +28,7 @@ from retrograde.trainer.run import Run
 
 def main(arguments: Sequence[str]) -> Callable[[], int]:
     """Check what is asked for, and return the evaluation."""
-    asked, rest = _parser().parse_known_args(list(arguments))
+    asked, rest = parser().parse_known_args(list(arguments))
     if asked.episodes is not None and asked.episodes < 1:
         raise ValueError(f"--episodes: at least 1 is needed, got {asked.episodes}")
     recorded, run, options = _recorded(Path(asked.checkpoint), asked.environment)
@@ -88,20 +89,22 @@ def _recorded(checkpoint: Path, name: str) -> tuple[list[str], Run, ModelOptions
     return words, Run(**settings["run"]), ModelOptions.recorded(settings.get("model_settings", {}))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
         prog="retrograde evaluate",
         description="Play held-out tasks with a checkpoint, at temperature 1 and greedily. "
         "Options of the environment (--environment.hops 5) are taken from the checkpoint's run "
         "where they are not given.",
-        epilog="example: retrograde evaluate runs/hop-rtpo-0/checkpoints/step-000010 "
+        epilog="example:\n  retrograde evaluate runs/hop-rtpo-0/checkpoints/step-000010 "
         "--environment hop",
+        formatter_class=Folded,
         allow_abbrev=False,
     )
-    parser.add_argument("checkpoint", help="a directory, a registered name, or a hub id")
-    parser.add_argument("--environment", required=True, help="what to play")
-    parser.add_argument(
+    made.add_argument("checkpoint", help="a directory, a registered name, or a hub id")
+    made.add_argument("--environment", required=True, help="what to play")
+    made.add_argument(
         "--episodes", type=int, help="held-out tasks (default: the run's, or the model's)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser
+    made.add_argument("--json", action="store_true", help="print one JSON object")
+    return made

@@ -10,8 +10,9 @@ COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
-    "doctor": ("retrograde.cli.doctor", "prove a model's rendering, or an environment's contract"),
+    "doctor": ("retrograde.cli.doctor", "examine this machine, a model, or an environment"),
     "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
+    "completion": ("retrograde.cli.completion", "let bash, zsh or fish complete all this"),
 }
 BAD_INPUT = 2
 RESUMED = ("train", "compare")

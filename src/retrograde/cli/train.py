@@ -29,6 +29,7 @@ from retrograde.environments.threaded import Threaded
 from retrograde.policies.protocol import Sampling
 from retrograde.rendering.history import Renderer
 from retrograde.rollouts.grow import Grower
+from retrograde.rollouts.progress import Watch, unwatched
 from retrograde.trainer.actors import LocalActors
 from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
 from retrograde.trainer.cut_off import MOST, complaint
@@ -99,7 +100,7 @@ def ready(settings: Settings) -> Training:
     Raises:
         ValueError: bad input; nothing has been written.
     """
-    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
+    with _panel(settings) as panel:
         return prepared(settings, panel.progress)
 
 
@@ -174,31 +175,51 @@ def claimed(out: Path, *, resume: bool) -> int:
     return held
 
 
-def carried_out(training: Training, show: Show) -> None:
+def carried_out(training: Training, show: Show, watch: Watch = unwatched) -> None:
     """Run it to its end, and give its directory back."""
     settings = training.settings
     try:
         write_manifest(settings.out, training.record, settings.arguments)
-        ports = _ports(settings, training.parts, training.state, show)
+        ports = _ports(settings, training.parts, training.state, show, watch)
         asyncio.run(_trained(settings, training.state, ports))
     finally:
         os.close(training.lock)
 
 
 def _run(training: Training) -> int:
-    summary(training.settings, carried_out_shown(training))
+    settings = training.settings
+    panel = carried_out_shown(training)
+    if settings.as_json:
+        last = checkpoints(settings.out / "checkpoints")[-1]
+        panel.tell("end", {"out": str(settings.out), "checkpoint": str(last)})
+    else:
+        summary(settings, panel)
     return 0
+
+
+def _panel(settings: Settings) -> Panel:
+    return Panel(
+        _title(settings),
+        settings.run,
+        quiet=settings.quiet,
+        turn_limit=settings.environment.turn_limit,
+        as_json=settings.as_json,
+    )
 
 
 def carried_out_shown(training: Training) -> Panel:
     """Run it to its end while a panel shows how far it is; the panel as it stood last."""
     settings = training.settings
-    if not settings.quiet:
+    if not (settings.quiet or settings.as_json):
         print(f"run directory: {settings.out}", file=sys.stderr)
         if training.parts.renderer.keeps_what_the_template_rewrites:
             print(_rewritten(training.parts.loaded), file=sys.stderr)
-    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-        carried_out(training, panel.show)
+    with _panel(settings) as panel:
+        if settings.as_json:
+            panel.tell("begin", {"out": str(settings.out), **settings.names})
+        if training.state.step:
+            panel.recall(settings.out / "metrics.jsonl", training.state.step)
+        carried_out(training, panel.show, panel.grown)
     return panel
 
 
@@ -292,7 +313,7 @@ def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
     )
 
 
-def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
+def _ports(settings: Settings, parts: Parts, state: State, show: Show, watch: Watch) -> Ports:
     run = settings.run
     environment = Threaded(settings.environment) if run.threaded else settings.environment
     limits = run.limits(parts.policy.max_context_tokens)
@@ -304,6 +325,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
         sampling,
         limits=limits,
         rewards=settings.rewards,
+        watch=watch,
     )
 
     async def evaluation() -> Metrics:
