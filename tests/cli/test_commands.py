@@ -69,7 +69,7 @@ def test_every_command_explains_itself(retrograde, place, words, shown):
 
 
 def test_help_says_what_an_option_means_and_is_by_default(retrograde):
-    text = " ".join(retrograde("train", "--help").out.replace("│", " ").split())
+    text = " ".join(retrograde("train", "--help-all").out.replace("│", " ").split())
     assert re.search(r"--algorithm.siblings INT.*fresh answers at each boundary.*default: 8", text)
     assert re.search(r"--model.lora.rank {None}\|INT.*Rank of the adapter; .*default: None", text)
 

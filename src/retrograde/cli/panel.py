@@ -238,6 +238,8 @@ class Pace:
 
     def count(self, line: Mapping[str, float]) -> None:
         """Take in the figures of an iteration."""
+        if "tokens/generated" not in line:
+            return
         evaluating = f"seconds/{EVALUATING}"
         seconds = sum(v for k, v in line.items() if k.startswith("seconds/") and k != evaluating)
         tokens, before = line["tokens/generated"], self._tokens

@@ -16,6 +16,8 @@ COLUMNS, LINES = 100, 50
 """One screen."""
 INDENT = 34
 """Where the meaning of an option begins."""
+LONG = 24
+"""A default is cut off after so many letters."""
 LENGTH = {
     "steps": "iterations; or",
     "max_env_steps": "turns generated, after which the run ends; or",
@@ -130,7 +132,10 @@ def _valued(prefix: str, name: str, kind: Any, default: Any, about: str) -> str:
     if default is None or default is inspect.Parameter.empty or default == ():
         takes_number = {int, float} & {kind, *get_args(kind)}
         return _option(f"{prefix}{dashed} {'N' if takes_number else 'VALUE'}", about)
-    return _option(f"{prefix}{dashed} {default}", about)
+    shown = str(default)
+    if len(shown) > LONG:
+        shown = f"{shown[: LONG - 3]}..."
+    return _option(f"{prefix}{dashed} {shown}", about)
 
 
 def _option(words: str, about: str) -> str:
