@@ -41,6 +41,7 @@ def test_bash_completes_commands_options_and_names(completed, place):
     assert set(completed("retrograde", "")) >= set(COMMANDS)
     assert completed("retrograde", "comple") == ["completion"]
     assert completed("retrograde", "train", "--algorithm.sib") == ["--algorithm.siblings"]
+    assert completed("retrograde", "train", "--algorithm.no-sc") == ["--algorithm.no-scale"]
     assert set(completed("retrograde", "train", "--algorithm", "")) == set(ALGORITHMS)
     assert completed("retrograde", "train", "--environment", "geo") == ["geo_search"]
     assert completed("retrograde", "train", "--out", "ru") == ["runs"]

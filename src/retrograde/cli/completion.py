@@ -66,6 +66,7 @@ def train_parser() -> argparse.ArgumentParser:
     """The options of `retrograde train`, those of every algorithm and environment among them."""
     from retrograde.algorithms.options import options_of
     from retrograde.algorithms.registry import ALGORITHMS
+    from retrograde.backends.model_options import Lora, ModelOptions
     from retrograde.cli.settings import names_parser
     from retrograde.environments.registry import ENVIRONMENTS
     from retrograde.trainer.run import Run
@@ -74,6 +75,10 @@ def train_parser() -> argparse.ArgumentParser:
     made.add_argument("--help-all", action="store_true", help="every option, in full")
     for field in fields(Run):
         _add(made, f"--{field.name}", field.default)
+    for field in (*fields(ModelOptions), *fields(Lora)):
+        inside = "--model.lora." if field in fields(Lora) else "--model."
+        if field.name != "lora":
+            _add(made, f"{inside}{field.name}", field.default)
     options = {n: d for method in ALGORITHMS.values() for n, d in options_of(method).items()}
     for name, default in sorted(options.items()):
         _add(made, f"--algorithm.{name}", default)
@@ -90,7 +95,8 @@ def train_parser() -> argparse.ArgumentParser:
 def _add(made: argparse.ArgumentParser, name: str, default: object) -> None:
     dashed = name.replace("_", "-")
     if isinstance(default, bool):
-        made.add_argument(dashed, action=argparse.BooleanOptionalAction)
+        cut = dashed.rindex(".") + 1 if "." in dashed else len("--")
+        made.add_argument(dashed, f"{dashed[:cut]}no-{dashed[cut:]}", action="store_true")
     else:
         made.add_argument(dashed)
 
