@@ -372,7 +372,7 @@ def _siblings(picture: Picture, trained: int, *, judged: bool) -> None:
                 picture.edge((x + 13, y), (LEVELS[level] - 13 if level < len(LEVELS) else 499, y))
         if twin:
             picture.edge((LEVELS[1] + 13, y), (LEVELS[2] - 13, 160), "edge dashed")
-            picture.text((LEVELS[2] + 20, y + 5), "same state as the first", "small dim")
+            picture.text((LEVELS[2], y + 5), "same state as the first", "small dim")
         else:
             picture.leaf((510, y), earned)
         if judged:

@@ -55,7 +55,8 @@ def _pages_of(folder: str, docs: Path) -> list:
     if folder == "algorithms":
         return list(algorithm_pages.pages())
     if folder == "reference":
-        return list(reference_pages.pages())
+        first, *others = reference_pages.pages()
+        return [first, *({Path(path).stem: path} for path in others)]
     return [
         f"{folder}.md",
         *sorted(f"{folder}/{path.name}" for path in (docs / folder).glob("*.md")),
