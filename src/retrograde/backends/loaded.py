@@ -47,6 +47,11 @@ class LoadedModel:
         """What ids say, special tokens included; for people."""
         return str(self.tokenizer.decode(list(ids)))
 
+    @property
+    def control_ids(self) -> frozenset[int]:
+        """Tokens that were added to the words: those of the chat template, stops and the like."""
+        return frozenset([*self.tokenizer.all_special_ids, *self.tokenizer.added_tokens_decoder])
+
     def save(self, directory: Path) -> None:
         """Write what plain `from_pretrained` reads: a model's, or peft's of an adapter."""
         if self.adapter is None:

@@ -25,6 +25,7 @@ from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings, environment_settings, named_out, parse_train
 from retrograde.data.seeds import derived
+from retrograde.data.stored import Scribe
 from retrograde.environments.threaded import Threaded
 from retrograde.policies.protocol import Sampling
 from retrograde.rendering.history import Renderer
@@ -32,7 +33,7 @@ from retrograde.rollouts.grow import Grower
 from retrograde.trainer.actors import LocalActors
 from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
 from retrograde.trainer.cut_off import MOST, complaint
-from retrograde.trainer.evaluation import evaluate
+from retrograde.trainer.evaluation import evaluate, succeeded
 from retrograde.trainer.journal import DiskJournal, Show
 from retrograde.trainer.loop import train
 from retrograde.trainer.manifest import check_same, read_manifest, settings_of, write_manifest
@@ -306,6 +307,15 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
         rewards=settings.rewards,
     )
 
+    journal = DiskJournal(
+        settings.out,
+        state,
+        show,
+        Scribe(parts.loaded.text, parts.loaded.control_ids),
+        partial(succeeded, environment),
+        keep_rollouts=run.keep_rollouts,
+    )
+
     async def evaluation() -> Metrics:
         return await evaluate(
             environment,
@@ -315,6 +325,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
             first=run.eval_first,
             max_new_tokens=parts.max_new_tokens,
             limits=limits,
+            watch=journal.archive.evaluated,
         )
 
     def checkpoint(now: State) -> None:
@@ -330,13 +341,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
         tasks=_tasks(run, settings),
         actors=LocalActors(grower, parts.policy),
         learner=parts.learner,
-        journal=DiskJournal(
-            settings.out,
-            state,
-            show,
-            parts.loaded.text,
-            keep_rollouts=run.keep_rollouts,
-        ),
+        journal=journal,
         evaluate=evaluation,
         checkpoint=checkpoint,
         critic=parts.critic,
