@@ -102,10 +102,9 @@ def test_what_is_made_again_is_dropped(tmp_path):
 
 
 def test_a_real_run_tells_its_updates(tmp_path):
-    run = asyncio.run(
-        ran(rtpo(siblings=3, min_signal=1, learning_rate=1e-3), model=taught_hop(), prompts=2)
-    )
-    (groups,) = run.notes.grown
+    method = rtpo(siblings=3, min_signal=1, learning_rate=1e-3)
+    run = asyncio.run(ran(method, model=taught_hop(), prompts=2))
+    groups = run.notes.grown[-1]
     archive = opened(tmp_path)
     for number, (rows, made) in enumerate(run.notes.judgements):
         archive.judged(rows, run.learner if made else None, number + 1)

@@ -25,6 +25,7 @@ from retrograde.backends.model_options import ModelOptions
 from retrograde.backends.recommended import Recommended
 from retrograde.backends.stops import generation_eos, padding_id
 from retrograde.backends.weights import recompute_layers
+from retrograde.data.stored import Scribe
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -48,9 +49,10 @@ class LoadedModel:
         return str(self.tokenizer.decode(list(ids)))
 
     @property
-    def control_ids(self) -> frozenset[int]:
-        """Tokens that were added to the words: those of the chat template, stops and the like."""
-        return frozenset([*self.tokenizer.all_special_ids, *self.tokenizer.added_tokens_decoder])
+    def scribe(self) -> Scribe:
+        """Knows what ids say, and which were added to the words: the chat template's, and stops."""
+        added = (*self.tokenizer.all_special_ids, *self.tokenizer.added_tokens_decoder)
+        return Scribe(self.text, added)
 
     def save(self, directory: Path) -> None:
         """Write what plain `from_pretrained` reads: a model's, or peft's of an adapter."""

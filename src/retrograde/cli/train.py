@@ -25,7 +25,6 @@ from retrograde.backends.sampler import TransformersPolicy
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings, environment_settings, named_out, parse_train
 from retrograde.data.seeds import derived
-from retrograde.data.stored import Scribe
 from retrograde.environments.threaded import Threaded
 from retrograde.policies.protocol import Sampling
 from retrograde.rendering.history import Renderer
@@ -307,14 +306,8 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
         rewards=settings.rewards,
     )
 
-    journal = DiskJournal(
-        settings.out,
-        state,
-        show,
-        Scribe(parts.loaded.text, parts.loaded.control_ids),
-        partial(succeeded, environment),
-        keep_rollouts=run.keep_rollouts,
-    )
+    judge, scribe = partial(succeeded, environment), parts.loaded.scribe
+    journal = DiskJournal(settings.out, state, show, scribe, judge, keep_rollouts=run.keep_rollouts)
 
     async def evaluation() -> Metrics:
         return await evaluate(
