@@ -237,8 +237,9 @@ function plotted(element: HTMLElement, chart: Chart, x: number[], drawn: Drawn[]
     cursor: { y: false, points: { size: 6 } },
     scales: { x: { time: false }, y: { range: (_, low, high) => ranged(low, high, chart.zero ?? false) } },
     axes: [
-      { ...side, grid: { show: false }, size: 24, values: (_, ticks) => ticks.map(brief) },
-      { ...side, size: 44, values: (_, ticks) => ticks.map(brief) },
+      { ...side, grid: { show: false }, size: 24, values: (_, ticks, _axis, _space, apart) => ticks.map((tick) => brief(tick, apart)) },
+      { ...side, size: (_, texts) => 16 + 6.5 * Math.max(4, ...(texts ?? []).map((text) => text.length)),
+        values: (_, ticks, _axis, _space, apart) => ticks.map((tick) => brief(tick, apart)) },
     ],
   };
   return new uPlot(options, data as uPlot.AlignedData, element);
@@ -252,10 +253,12 @@ function ranged(low: number | null, high: number | null, zero: boolean): [number
   return [zero && from === 0 ? 0 : from - room, to + room];
 }
 
-function brief(value: number): string {
+/** A tick, with as many digits as tell it from the next. */
+function brief(value: number, apart: number): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
-  if (size >= 1e3) return `${+(value / 1e3).toPrecision(3)}k`;
-  return size < 1e-3 ? value.toExponential(0) : `${+value.toPrecision(3)}`;
+  if (size >= 1e6) return `${+(value / 1e6).toPrecision(4)}M`;
+  if (size >= 1e4) return `${+(value / 1e3).toPrecision(4)}k`;
+  if (size < 1e-3) return value.toExponential(0);
+  return value.toFixed(Math.min(7, Math.max(0, Math.ceil(-Math.log10(apart) - 1e-6))));
 }

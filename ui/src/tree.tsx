@@ -196,7 +196,7 @@ function Node(props: {
   return (
     <g role="treeitem" class={`node${faded ? " faded" : ""}${selected ? " selected" : ""}${fresh ? " fresh" : ""}`}
       data-turn={turn.id} aria-label={label} aria-level={turn.depth + 1} aria-selected={selected}
-      tabIndex={focusable ? 0 : -1} onClick={() => onSelect(turn.id)}
+      tabindex={focusable ? 0 : -1} onClick={() => onSelect(turn.id)}
       onKeyDown={(event) => {
         if (event.key === "Enter" || event.key === " ") {
           event.preventDefault();
