@@ -10,6 +10,8 @@ COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
+    "report": ("retrograde.cli.report", "write runs as one page: curves, tasks, rollout trees"),
+    "view": ("retrograde.cli.view", "serve that page while runs train"),
     "doctor": ("retrograde.cli.doctor", "examine this machine, a model, or an environment"),
     "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
     "completion": ("retrograde.cli.completion", "let bash, zsh or fish complete all this"),

@@ -33,7 +33,7 @@ from retrograde.rollouts.progress import Watch, unwatched
 from retrograde.trainer.actors import LocalActors
 from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
 from retrograde.trainer.cut_off import MOST, complaint
-from retrograde.trainer.evaluation import evaluate
+from retrograde.trainer.evaluation import evaluate, succeeded
 from retrograde.trainer.journal import DiskJournal, Show
 from retrograde.trainer.loop import train
 from retrograde.trainer.manifest import check_same, read_manifest, settings_of, write_manifest
@@ -328,6 +328,9 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show, watch: Wa
         watch=watch,
     )
 
+    judge, scribe = partial(succeeded, environment), parts.loaded.scribe
+    journal = DiskJournal(settings.out, state, show, scribe, judge, keep_rollouts=run.keep_rollouts)
+
     async def evaluation() -> Metrics:
         return await evaluate(
             environment,
@@ -337,6 +340,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show, watch: Wa
             first=run.eval_first,
             max_new_tokens=parts.max_new_tokens,
             limits=limits,
+            watch=journal.archive.evaluated,
         )
 
     def checkpoint(now: State) -> None:
@@ -352,13 +356,7 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show, watch: Wa
         tasks=_tasks(run, settings),
         actors=LocalActors(grower, parts.policy),
         learner=parts.learner,
-        journal=DiskJournal(
-            settings.out,
-            state,
-            show,
-            parts.loaded.text,
-            keep_rollouts=run.keep_rollouts,
-        ),
+        journal=journal,
         evaluate=evaluation,
         checkpoint=checkpoint,
         critic=parts.critic,

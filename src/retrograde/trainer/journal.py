@@ -1,4 +1,4 @@
-"""What is kept of a run: `metrics.jsonl`, one object an iteration, and `rollouts/`."""
+"""What is kept of a run: `metrics.jsonl`, one object an iteration, and an archive of rollouts."""
 
 import json
 import time
@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, pstdev
 
-from retrograde.data.tree import Group
-from retrograde.data.wire import group_to_json
+from retrograde.data.rows import Row
+from retrograde.data.stored import Scribe
+from retrograde.data.tree import Group, Tree
 from retrograde.rollouts.plans import rollouts_grown
+from retrograde.trainer.archive import Archive, whole_lines
 from retrograde.trainer.evaluation import valid_returns
+from retrograde.trainer.ports import Learner
 from retrograde.trainer.run import State
 
 Show = Callable[[State, str, Mapping[str, float] | None], None]
@@ -35,17 +38,17 @@ class DiskJournal:
         folder: Path,
         state: State,
         show: Show,
-        decode: Callable[[Sequence[int]], str],
+        scribe: Scribe,
+        succeeded: Callable[[Tree, int], bool],
         *,
         keep_rollouts: int,
     ) -> None:
         """Open a run's records; lines past the state, of a run that was killed, are dropped."""
+        # A run resumed at step 0 evaluates again before its first iteration.
+        last = state.step or -1
         self.metrics = folder / "metrics.jsonl"
-        self.rollouts = folder / "rollouts"
-        self.rollouts.mkdir(parents=True, exist_ok=True)
+        self.archive = Archive(folder, last, scribe, succeeded, keep=keep_rollouts)
         self.show = show
-        self.decode = decode
-        self.keep = keep_rollouts
         self._state = state
         self._figures: defaultdict[str, list[float]] = defaultdict(list)
         self._counts: defaultdict[str, float] = defaultdict(float)
@@ -53,12 +56,7 @@ class DiskJournal:
         self._task, self._since = "starting", time.monotonic()
         self._pending = 0.0
         if self.metrics.exists():
-            lines = self.metrics.read_text().splitlines()
-            # A run resumed at step 0 evaluates again before its first iteration.
-            last = state.step or -1
-            # A line that a kill cut off has no end, and its iteration no checkpoint.
-            whole = [line for line in lines if line.endswith("}")]
-            kept = [line for line in whole if json.loads(line)["step"] <= last]
+            kept = whole_lines(self.metrics, last)
             self.metrics.write_text("".join(line + "\n" for line in kept))
 
     def doing(self, what: str) -> None:
@@ -95,10 +93,16 @@ class DiskJournal:
         self._advance()
         self._counts[name] += number
 
+    def judged(self, rows: Sequence[Row], learner: Learner | None) -> None:
+        """What an update trained on, once it was made; no learner if it was skipped."""
+        if learner is not None:
+            self.doing("recording")
+        self.archive.judged(rows, learner, self._state.version + 1)
+
     def close_step(
         self, state: State, groups: Sequence[Group], evaluation: Mapping[str, float] | None
     ) -> None:
-        """Write the line of an iteration, and its first groups' trees."""
+        """Write the line of an iteration, and what the archive keeps of it."""
         self._lap()
         line: dict[str, float] = {
             "step": state.step,
@@ -115,16 +119,10 @@ class DiskJournal:
         line |= {f"seconds/{name}": round(spent, 3) for name, spent in self._seconds.items()}
         with self.metrics.open("a") as out:
             out.write(json.dumps(line) + "\n")
-        self._store(state, groups)
+        self.archive.close_step(state.step, groups)
         for kept in (self._figures, self._counts, self._seconds):
             kept.clear()
         self.show(state, "done", line)
-
-    def _store(self, state: State, groups: Sequence[Group]) -> None:
-        shown = groups if self.keep < 0 else groups[: self.keep]
-        if shown:
-            path = self.rollouts / f"step-{state.step:06d}.jsonl"
-            path.write_text("".join(group_to_json(g, self.decode) + "\n" for g in shown))
 
 
 def _of_groups(groups: Sequence[Group]) -> dict[str, float]:

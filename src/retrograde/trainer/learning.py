@@ -48,11 +48,11 @@ async def learn(
     if algorithm.normalise is not None:
         rows = algorithm.normalise(rows)
     batch = _with_recent(rows, state, sweep) if update.replay else rows
-    if not update.has_signal(batch):
-        journal.count("update/skipped")
-        return set()
-    journal.doing("learning")
-    steps = _steps(algorithm, ports, batch, derived(seed, state.version))
+    steps = 0
+    if update.has_signal(batch):
+        journal.doing("learning")
+        steps = _steps(algorithm, ports, batch, derived(seed, state.version))
+    journal.judged(rows, learner if steps else None)
     if not steps:
         journal.count("update/skipped")
         return set()
