@@ -1,22 +1,25 @@
 """What is kept of a run: `metrics.jsonl`, one object an iteration, and `rollouts/`."""
 
 import json
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean
+from typing import cast
 
 from retrograde.data.tree import Group
 from retrograde.data.wire import group_to_json
-from retrograde.rollouts.plans import rollouts_grown
-from retrograde.trainer.evaluation import valid_returns
+from retrograde.trainer.checkpoint import synced
+from retrograde.trainer.failure import Writing
+from retrograde.trainer.figures import figures_of
 from retrograde.trainer.run import State
 
 Show = Callable[[State, str, Mapping[str, float] | None], None]
 """Told what is going on, and the figures of an iteration once it is over."""
-EVALUATING = "evaluating"
-"""What the loop calls playing held-out tasks."""
+EVALUATING, SAVING = "evaluating", "saving"
+"""What the loop calls playing held-out tasks, and writing a checkpoint."""
 PEAKS = (
     "ratio/error_max",
     "logp_difference/max",
@@ -52,19 +55,27 @@ class DiskJournal:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._task, self._since = "starting", time.monotonic()
         self._pending = 0.0
+        with Writing(self.metrics):
+            self._forget_later_than(state.step or -1)  # at 0 it is evaluated again
+
+    def _forget_later_than(self, step: int) -> None:
+        """Drop lines and rollouts of iterations that are done again, whole or not at all."""
         if self.metrics.exists():
-            lines = self.metrics.read_text().splitlines()
-            # A run resumed at step 0 evaluates again before its first iteration.
-            last = state.step or -1
-            # A line that a kill cut off has no end, and its iteration no checkpoint.
-            whole = [line for line in lines if line.endswith("}")]
-            kept = [line for line in whole if json.loads(line)["step"] <= last]
-            self.metrics.write_text("".join(line + "\n" for line in kept))
+            lines = metric_lines(self.metrics)
+            kept = "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step)
+            unfinished = self.metrics.with_name(f".{self.metrics.name}.unfinished")
+            unfinished.write_text(kept)
+            synced(unfinished)
+            unfinished.rename(self.metrics)
+        for path in self.rollouts.glob("step-[0-9]*"):
+            if int(path.name.partition("-")[2].partition(".")[0]) > step:
+                path.unlink()
 
     def doing(self, what: str) -> None:
         """Start the clock of another activity."""
         self._lap()
-        self._advance()
+        if what != SAVING:  # which comes after the last count of an iteration
+            self._advance()
         self._task = what
         self.show(self._state, what, None)
 
@@ -73,7 +84,7 @@ class DiskJournal:
         spent, self._since = now - self._since, now
         self._seconds[self._task.split()[0]] += spent
         self._state.seconds += spent
-        self._pending += spent if self._task != EVALUATING else 0.0
+        self._pending += spent if self._task not in (EVALUATING, SAVING) else 0.0
 
     def _advance(self) -> None:
         """Move the clock that a budget of seconds is held against.
@@ -108,14 +119,19 @@ class DiskJournal:
             "wall_seconds": round(state.seconds, 3),
         }
         line |= evaluation or {}
-        line |= _of_groups(groups)
+        if evaluation and state.best is not None and state.best_step is not None:
+            line |= {"eval/best": state.best, "eval/best_step": state.best_step}
+        line |= figures_of(groups)
         for name, values in self._figures.items():
             line[name] = max(values) if name in PEAKS else fmean(values)
         line |= _of_counts(self._counts)
         line |= {f"seconds/{name}": round(spent, 3) for name, spent in self._seconds.items()}
-        with self.metrics.open("a") as out:
+        with Writing(self.metrics), self.metrics.open("a") as out:
             out.write(json.dumps(line) + "\n")
-        self._store(state, groups)
+            out.flush()
+            os.fsync(out.fileno())
+        with Writing(self.rollouts):
+            self._store(state, groups)
         for kept in (self._figures, self._counts, self._seconds):
             kept.clear()
         self.show(state, "done", line)
@@ -127,22 +143,18 @@ class DiskJournal:
             path.write_text("".join(group_to_json(g, self.decode) + "\n" for g in shown))
 
 
-def _of_groups(groups: Sequence[Group]) -> dict[str, float]:
-    """Figures of the rollouts of an iteration, under the names that TRL and verl use."""
-    if not groups:
-        return {}
-    returns = valid_returns(groups)
-    turns = [len(tree.trunk) for group in groups for tree in group.trees]
-    line: dict[str, float] = {}
-    if any(len(group.trees) > 1 for group in groups):  # a group of one trunk has no spread
-        flat = sum(len(set(valid_returns([group]))) <= 1 for group in groups)
-        line["frac_reward_zero_std"] = flat / len(groups)
-    return line | {
-        "reward/mean": fmean(returns) if returns else 0.0,
-        "reward/std": pstdev(returns) if returns else 0.0,
-        "num_turns/mean": fmean(turns),
-        "rollouts/grown": float(sum(rollouts_grown(group) for group in groups)),
-    }
+def metric_lines(path: Path) -> list[dict[str, float]]:
+    """The lines of a `metrics.jsonl`, up to one that a kill or a full disk cut off."""
+    lines: list[dict[str, float]] = []
+    for text in path.read_text(errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            break
+        if not (isinstance(line, dict) and "step" in line):
+            break
+        lines.append(cast("dict[str, float]", line))
+    return lines
 
 
 def _of_counts(counts: Mapping[str, float]) -> dict[str, float]:

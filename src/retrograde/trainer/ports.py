@@ -98,6 +98,10 @@ def _unknown(task: str) -> tuple[int, ...]:
     raise LookupError(f"nobody said what the right answer of task {task!r} is")
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Ports:
     """Everything a run is connected to."""
@@ -112,6 +116,8 @@ class Ports:
     """Success on held-out tasks under the published weights."""
     checkpoint: Callable[[State], None]
     """Save everything, atomically."""
+    is_stopping: Callable[[], bool] = _never
+    """Whether somebody asked the run to stop; it does so between iterations."""
     gold: Callable[[str], tuple[int, ...]] = _unknown
     """The right final answer of a task, as an action."""
     critic: Critic | None = None
