@@ -20,11 +20,14 @@ from retrograde.backends.model_options import ModelOptions
 from retrograde.environments.description import described
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
+from retrograde.loggers.registry import LOGGERS, loggers_named
 from retrograde.rendering.context import shown_under
 from retrograde.rewards.registry import REWARDS, rewards_named
 from retrograde.rewards.weighted import Rewards
 from retrograde.trainer.run import Run
 
+RESUMING = ("--resume", "--resume-anyway")
+"""Words that are not repeated when a run is resumed."""
 EXAMPLES = """
 examples:
   retrograde train
@@ -52,6 +55,10 @@ class Settings:
     quiet: bool
     arguments: tuple[str, ...]
     """The words themselves, without --resume."""
+    resume_anyway: bool = False
+    """Whether it is resumed although it is not the run that was started."""
+    log: tuple[str, ...] = ()
+    """Names of loggers that are told what `metrics.jsonl` is told."""
 
     @property
     def names(self) -> dict[str, str]:
@@ -71,6 +78,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         SystemExit: an option is unknown or of the wrong type; the reason has been printed.
     """
     names, rest = _names().parse_known_args(list(arguments))
+    names.resume |= names.resume_anyway
     method = algorithm_named(names.algorithm)
     world = environment_named(names.environment)
     check_installed(names.environment)
@@ -104,7 +112,9 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
             names.out or usual_out(usual, resume=names.resume),
             names.resume,
             names.quiet,
-            tuple(word for word in arguments if word != "--resume"),
+            tuple(word for word in arguments if word not in RESUMING),
+            names.resume_anyway,
+            loggers_named(names.log),
         )
     )
 
@@ -138,6 +148,8 @@ def _names() -> argparse.ArgumentParser:
     parser.add_argument("--reward", action="append", default=[])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--resume-anyway", action="store_true")
+    parser.add_argument("--log", default="")
     parser.add_argument("--quiet", action="store_true")
     return parser
 
@@ -187,6 +199,8 @@ def _description(algorithm: str, environment: str) -> str:
         f"                      often as you like, NAME=WEIGHT and NAME(option=value) as well:\n"
         f"                      {', '.join(REWARDS)}, FILE.py:NAME\n"
         f"  --out DIR           where the run is kept; a new directory in runs/ if left out\n"
-        f"  --resume            go on with the run in DIR\n"
+        f"  --resume            go on with the run in DIR, from its last checkpoint\n"
+        f"  --resume-anyway     the same with other settings, which are shown\n"
+        f"  --log NAMES         besides metrics.jsonl, log to: {', '.join(LOGGERS)}\n"
         f"  --quiet             print the closing summary only\n{EXAMPLES}"
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from torch import Tensor
@@ -102,6 +103,10 @@ def _never() -> bool:
     return False
 
 
+def _nowhere(_state: State, _rows: Sequence[Row], _cause: FloatingPointError) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Ports:
     """Everything a run is connected to."""
@@ -118,6 +123,8 @@ class Ports:
     """Save everything, atomically."""
     is_stopping: Callable[[], bool] = _never
     """Whether somebody asked the run to stop; it does so between iterations."""
+    keep_batch: Callable[[State, Sequence[Row], FloatingPointError], Path | None] = _nowhere
+    """Keep a batch whose loss or gradient is not finite; where."""
     gold: Callable[[str], tuple[int, ...]] = _unknown
     """The right final answer of a task, as an action."""
     critic: Critic | None = None
