@@ -57,7 +57,8 @@ class Stopping:
     def __enter__(self) -> Self:
         """Listen."""
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._heard) for number in HEEDED}
+            heeded = [n for n in HEEDED if signal.getsignal(n) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._heard) for number in heeded}
         return self
 
     def __exit__(

@@ -8,6 +8,8 @@ from typing import Any, cast
 from retrograde.environments.extras import extra
 from retrograde.loggers.logger import PROJECT, About
 
+CLASHING = {"rows": "rows/all"}
+"""Plain files keep a metric under its name, so that no name may be the beginning of another."""
 LONGEST = 500
 """Letters of a parameter's value that every MLflow takes."""
 
@@ -42,7 +44,10 @@ class MLflow:
     def log(self, step: int, line: Mapping[str, float]) -> None:
         """One line."""
         now = int(time.time() * 1000)
-        metrics = [self._metric(name, float(value), now, step) for name, value in line.items()]
+        metrics = [
+            self._metric(CLASHING.get(name, name), float(value), now, step)
+            for name, value in line.items()
+        ]
         self._client.log_batch(self.run_id, metrics=metrics)
 
     def close(self) -> None:
