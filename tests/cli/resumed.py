@@ -25,8 +25,11 @@ def metrics(out: Path) -> list[dict]:
     return [{k: v for k, v in line.items() if not k.startswith(timed)} for line in lines]
 
 
-def rollouts(out: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in (out / "rollouts").iterdir()}
+def rollouts(out: Path) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes()
+        for path in [out / "evaluations.jsonl", *(out / "rollouts").iterdir()]
+    }
 
 
 def same(out: Path, other: Path) -> None:

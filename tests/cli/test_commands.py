@@ -100,7 +100,7 @@ def metrics(place):
 
 def test_a_run_leaves_what_it_promises(run, place):
     assert {path.name for path in (place / "run").iterdir()} == {
-        "manifest.json", "metrics.jsonl", "rollouts", "checkpoints",
+        "manifest.json", "metrics.jsonl", "evaluations.jsonl", "rollouts", "checkpoints",
     }  # fmt: skip
     lines = metrics(place)
     assert [line["step"] for line in lines] == [0, 1, 2]
@@ -111,7 +111,8 @@ def test_a_run_leaves_what_it_promises(run, place):
         assert all(isinstance(value, int | float) for value in line.values())
     assert lines[-1]["env/steps"] > lines[1]["env/steps"] > lines[0]["env/steps"] == 0
     assert [path.name for path in sorted((place / "run" / "rollouts").iterdir())] == [
-        "step-000001.jsonl", "step-000002.jsonl",
+        "evaluation-000000.jsonl.zst", "evaluation-000001.jsonl.zst", "evaluation-000002.jsonl.zst",
+        "step-000001.jsonl.zst", "step-000002.jsonl.zst",
     ]  # fmt: skip
 
 

@@ -146,7 +146,7 @@ def test_files_and_directories_are_on_the_disk_before_the_name_is_given(tmp_path
     log, fsync, rename = [], os.fsync, Path.rename
 
     def logged(held):
-        log.append(Path(os.readlink(f"/proc/self/fd/{held}")).name)
+        log.append(Path(f"/proc/self/fd/{held}").readlink().name)
         fsync(held)
 
     def renamed(self, target):

@@ -25,6 +25,7 @@ from retrograde.backends.model_options import ModelOptions
 from retrograde.backends.recommended import Recommended
 from retrograde.backends.stops import generation_eos, padding_id
 from retrograde.backends.weights import recompute_layers
+from retrograde.data.stored import Scribe
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -46,6 +47,12 @@ class LoadedModel:
     def text(self, ids: Sequence[int]) -> str:
         """What ids say, special tokens included; for people."""
         return str(self.tokenizer.decode(list(ids)))
+
+    @property
+    def scribe(self) -> Scribe:
+        """Knows what ids say, and which were added to the words: the chat template's, and stops."""
+        added = (*self.tokenizer.all_special_ids, *self.tokenizer.added_tokens_decoder)
+        return Scribe(self.text, added)
 
     def save(self, directory: Path) -> None:
         """Write what plain `from_pretrained` reads: a model's, or peft's of an adapter."""

@@ -10,7 +10,7 @@ from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings
 from retrograde.trainer.checkpoint import checkpoints
 from retrograde.trainer.cut_off import MOST, complaint
-from retrograde.trainer.journal import metric_lines
+from retrograde.trainer.lines import read_lines
 
 
 def rewritten(loaded: LoadedModel) -> str:
@@ -24,7 +24,7 @@ def rewritten(loaded: LoadedModel) -> str:
 
 def summary(settings: Settings, panel: Panel) -> None:
     """Print what came of a run, and what could be done next."""
-    lines = metric_lines(settings.out / "metrics.jsonl")
+    lines = read_lines(settings.out / "metrics.jsonl")
     first, *_, last = [line for line in [lines[0], *lines] if "eval/success" in line]
     final = checkpoints(settings.out / "checkpoints")[-1]
     table = Table(title=panel.title, title_justify="left")

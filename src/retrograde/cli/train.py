@@ -34,7 +34,7 @@ from retrograde.policies.protocol import Sampling
 from retrograde.rollouts.grow import Grower
 from retrograde.trainer.actors import LocalActors
 from retrograde.trainer.checkpoint import load_state, newest_sound, save_checkpoint
-from retrograde.trainer.evaluation import evaluate
+from retrograde.trainer.evaluation import evaluate, succeeded
 from retrograde.trainer.foothold import Foothold
 from retrograde.trainer.journal import DiskJournal, Show
 from retrograde.trainer.loop import train
@@ -307,6 +307,9 @@ def _ports(training: Training, show: Show) -> Ports:
         rewards=settings.rewards,
     )
 
+    judge, scribe = partial(succeeded, environment), parts.loaded.scribe
+    journal = DiskJournal(settings.out, state, show, scribe, judge, keep_rollouts=run.keep_rollouts)
+
     async def evaluation() -> Metrics:
         return await evaluate(
             environment,
@@ -316,11 +319,11 @@ def _ports(training: Training, show: Show) -> Ports:
             first=run.eval_first,
             max_new_tokens=parts.max_new_tokens,
             limits=limits,
+            watch=journal.archive.evaluated,
         )
 
     def checkpoint(now: State) -> None:
         began, folder = time.monotonic(), settings.out / "checkpoints"
-        folder.mkdir(exist_ok=True)
         save_checkpoint(folder, now, parts.state(), loaded.save, keep=run.keep_checkpoints)
         now.saved_at, now.saving_seconds = now.seconds, time.monotonic() - began
 
@@ -334,13 +337,7 @@ def _ports(training: Training, show: Show) -> Ports:
         tasks=_tasks(run, settings),
         actors=LocalActors(grower, parts.policy),
         learner=parts.learner,
-        journal=DiskJournal(
-            settings.out,
-            state,
-            show,
-            loaded.text,
-            keep_rollouts=run.keep_rollouts,
-        ),
+        journal=journal,
         evaluate=evaluation,
         checkpoint=checkpoint,
         keep_batch=keep_batch,

@@ -1,19 +1,19 @@
-"""What is kept of a run: `metrics.jsonl`, one object an iteration, and `rollouts/`."""
+"""What is kept of a run: `metrics.jsonl`, one object an iteration, and an archive of rollouts."""
 
-import json
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import cast
 
-from retrograde.data.tree import Group
-from retrograde.data.wire import group_to_json
-from retrograde.trainer.checkpoint import synced
+from retrograde.data.rows import Row
+from retrograde.data.stored import Scribe
+from retrograde.data.tree import Group, Tree
+from retrograde.trainer.archive import Archive
 from retrograde.trainer.failure import Writing
 from retrograde.trainer.figures import figures_of
+from retrograde.trainer.lines import add_line, forget_later_than
+from retrograde.trainer.ports import Learner
 from retrograde.trainer.run import State
 
 Show = Callable[[State, str, Mapping[str, float] | None], None]
@@ -38,38 +38,24 @@ class DiskJournal:
         folder: Path,
         state: State,
         show: Show,
-        decode: Callable[[Sequence[int]], str],
+        scribe: Scribe,
+        succeeded: Callable[[Tree, int], bool],
         *,
         keep_rollouts: int,
     ) -> None:
         """Open a run's records; lines past the state, of a run that was killed, are dropped."""
+        # A run resumed at step 0 evaluates again before its first iteration.
+        last = state.step or -1
         self.metrics = folder / "metrics.jsonl"
-        self.rollouts = folder / "rollouts"
-        self.rollouts.mkdir(parents=True, exist_ok=True)
+        self.archive = Archive(folder, last, scribe, succeeded, keep=keep_rollouts)
         self.show = show
-        self.decode = decode
-        self.keep = keep_rollouts
         self._state = state
         self._figures: defaultdict[str, list[float]] = defaultdict(list)
         self._counts: defaultdict[str, float] = defaultdict(float)
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._task, self._since = "starting", time.monotonic()
         self._pending = 0.0
-        with Writing(self.metrics):
-            self._forget_later_than(state.step or -1)  # at 0 it is evaluated again
-
-    def _forget_later_than(self, step: int) -> None:
-        """Drop lines and rollouts of iterations that are done again, whole or not at all."""
-        if self.metrics.exists():
-            lines = metric_lines(self.metrics)
-            kept = "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step)
-            unfinished = self.metrics.with_name(f".{self.metrics.name}.unfinished")
-            unfinished.write_text(kept)
-            synced(unfinished)
-            unfinished.rename(self.metrics)
-        for path in self.rollouts.glob("step-[0-9]*"):
-            if int(path.name.partition("-")[2].partition(".")[0]) > step:
-                path.unlink()
+        forget_later_than(self.metrics, last)
 
     def doing(self, what: str) -> None:
         """Start the clock of another activity."""
@@ -106,10 +92,16 @@ class DiskJournal:
         self._advance()
         self._counts[name] += number
 
+    def judged(self, rows: Sequence[Row], learner: Learner | None) -> None:
+        """What an update trained on, once it was made; no learner if it was skipped."""
+        if learner is not None:
+            self.doing("recording")
+        self.archive.judged(rows, learner, self._state.version + 1)
+
     def close_step(
         self, state: State, groups: Sequence[Group], evaluation: Mapping[str, float] | None
     ) -> None:
-        """Write the line of an iteration, and its first groups' trees."""
+        """Write the line of an iteration, and what the archive keeps of it."""
         self._lap()
         line: dict[str, float] = {
             "step": state.step,
@@ -126,35 +118,12 @@ class DiskJournal:
             line[name] = max(values) if name in PEAKS else fmean(values)
         line |= _of_counts(self._counts)
         line |= {f"seconds/{name}": round(spent, 3) for name, spent in self._seconds.items()}
-        with Writing(self.metrics), self.metrics.open("a") as out:
-            out.write(json.dumps(line) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        with Writing(self.rollouts):
-            self._store(state, groups)
+        with Writing(self.archive.run):
+            self.archive.close_step(state.step, groups)
+        add_line(self.metrics, line)  # last: what a line is there for is there
         for kept in (self._figures, self._counts, self._seconds):
             kept.clear()
         self.show(state, "done", line)
-
-    def _store(self, state: State, groups: Sequence[Group]) -> None:
-        shown = groups if self.keep < 0 else groups[: self.keep]
-        if shown:
-            path = self.rollouts / f"step-{state.step:06d}.jsonl"
-            path.write_text("".join(group_to_json(g, self.decode) + "\n" for g in shown))
-
-
-def metric_lines(path: Path) -> list[dict[str, float]]:
-    """The lines of a `metrics.jsonl`, up to one that a kill or a full disk cut off."""
-    lines: list[dict[str, float]] = []
-    for text in path.read_text(errors="replace").splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            break
-        if not (isinstance(line, dict) and "step" in line):
-            break
-        lines.append(cast("dict[str, float]", line))
-    return lines
 
 
 def _of_counts(counts: Mapping[str, float]) -> dict[str, float]:

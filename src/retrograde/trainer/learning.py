@@ -52,16 +52,16 @@ async def learn(
     if algorithm.normalise is not None:
         rows = algorithm.normalise(rows)
     batch = _with_recent(rows, state, sweep) if update.replay else rows
-    if not update.has_signal(batch):
-        journal.count("update/skipped")
-        return set()
-    journal.doing("learning")
-    steps = _steps(algorithm, state, ports, batch, derived(seed, state.version))
+    steps = 0
+    if update.has_signal(batch):
+        journal.doing("learning")
+        steps = _steps(algorithm, state, ports, batch, derived(seed, state.version))
+        journal.add(moved(rows, learner) if steps else {})
+    journal.judged(rows, learner if steps else None)
     if not steps:
         journal.count("update/skipped")
         return set()
     journal.count("update/steps", steps)
-    journal.add(moved(rows, learner))
     state.version += 1
     await ports.actors.load(learner.weights(), state.version)
     return {row.turn for row in batch}

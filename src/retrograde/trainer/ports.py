@@ -90,6 +90,10 @@ class Journal(Protocol):
         """Something to be added up over the iteration."""
         ...
 
+    def judged(self, rows: Sequence[Row], learner: Learner | None) -> None:
+        """What an update trained on, once it was made; no learner if it was skipped."""
+        ...
+
     def close_step(self, state: State, groups: Sequence[Group], evaluation: Metrics | None) -> None:
         """Write the iteration down."""
         ...

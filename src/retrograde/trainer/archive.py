@@ -1,0 +1,191 @@
+"""What a run keeps of its rollouts: trees with their credit, and how each held-out task went."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from retrograde.data.rows import Row
+from retrograde.data.stored import (
+    ROLLOUTS,
+    Played,
+    Scribe,
+    StoredGroup,
+    Visit,
+    step_of,
+    store_groups,
+    stored_file,
+    stored_files,
+    success_of,
+)
+from retrograde.data.tree import End, Group, Tree
+from retrograde.trainer.lines import add_line, forget_later_than
+from retrograde.trainer.ports import Learner
+
+EVALUATIONS = "evaluations.jsonl"
+EVALUATED = 8
+"""Held-out tasks whose trees are kept, for each group that an iteration keeps."""
+
+
+class _Judged(NamedTuple):
+    row: Row
+    number: int
+    """Of the update, within the iteration."""
+    update: int | None
+    after: tuple[float, ...]
+
+
+class Archive:
+    """Keeps the first groups of each iteration, and of each evaluation."""
+
+    def __init__(
+        self,
+        run: Path,
+        last: int,
+        scribe: Scribe,
+        succeeded: Callable[[Tree, int], bool],
+        *,
+        keep: int,
+    ) -> None:
+        """Open a run's directory.
+
+        Args:
+            run: the directory.
+            last: records of later steps are dropped: they are made again.
+            scribe: knows what ids say.
+            succeeded: whether the rollout that ends in a leaf did its task.
+            keep: groups an iteration; -1 for all.
+        """
+        self.run = run
+        self.evaluations = run / EVALUATIONS
+        (run / ROLLOUTS).mkdir(parents=True, exist_ok=True)
+        self.scribe = scribe
+        self.succeeded = succeeded
+        self.keep = keep
+        self._judged: list[_Judged] = []
+        self._updates = 0
+        self._played: dict[bool, Sequence[Group]] = {}
+        for unfinished in (run / ROLLOUTS).glob(".*.unfinished"):
+            unfinished.unlink()
+        for played in Played:
+            for path in stored_files(run, played):
+                if step_of(path) > last:
+                    path.unlink()
+        forget_later_than(self.evaluations, last)
+
+    def judged(self, rows: Iterable[Row], learner: Learner | None, update: int) -> None:
+        """Remember what an update trained on, and score it anew where the tree is kept.
+
+        Args:
+            rows: those of this round, with the advantages they were trained with.
+            learner: under its weights of now answers are scored; None if the update was skipped.
+            update: number of the weights it publishes.
+        """
+        mine = [row for row in rows if self.keep < 0 or row.group < self.keep]
+        moved = [row for row in mine if row.is_informative] if learner is not None else []
+        scores = iter(learner.score(moved) if learner is not None and moved else ())
+        for row in mine:
+            is_moved = learner is not None and row.is_informative
+            after = tuple(next(scores)) if is_moved else ()
+            made = None if learner is None else update
+            self._judged.append(_Judged(row, self._updates, made, after))
+        self._updates += 1
+
+    def evaluated(self, groups: Sequence[Group], greedy: bool) -> None:  # noqa: FBT001 - of `Watch`
+        """Remember how held-out tasks were played."""
+        self._played[greedy] = groups
+
+    def close_step(self, step: int, groups: Sequence[Group]) -> None:
+        """Write down what was remembered, and forget it."""
+        shown = groups if self.keep < 0 else groups[: self.keep]
+        if shown:
+            visits = _visits(shown, self._judged)
+            stored = [self._stored(step, g, visits=v) for g, v in zip(shown, visits, strict=True)]
+            store_groups(stored_file(self.run, Played.TRAINING, step), stored)
+        if self._played:
+            line = {"step": step} | self._outcomes()
+            add_line(self.evaluations, line)
+            tasks = None if self.keep < 0 else EVALUATED * self.keep
+            stored = [
+                self._stored(step, group, Played.EVALUATION, greedy=greedy)
+                for greedy, played in self._played.items()
+                for group in played[:tasks]
+            ]
+            if stored:
+                store_groups(stored_file(self.run, Played.EVALUATION, step), stored)
+        self._judged, self._updates, self._played = [], 0, {}
+
+    def _stored(
+        self,
+        step: int,
+        group: Group,
+        played: Played = Played.TRAINING,
+        *,
+        greedy: bool = False,
+        visits: Sequence[Sequence[Visit]] = (),
+    ) -> StoredGroup:
+        return StoredGroup(
+            step,
+            group,
+            played,
+            greedy,
+            self.scribe.texts(group),
+            success_of(group, self.succeeded),
+            tuple(map(tuple, visits)) or ((),) * len(group.trees),
+            self.scribe.pieces(group),
+            frozenset(self.scribe.special),
+        )
+
+    def _outcomes(self) -> dict[str, Any]:
+        """How each task went, task by task; None where the world broke."""
+        found: dict[str, Any] = {}
+        for greedy, groups in self._played.items():
+            found["tasks"] = [group.task for group in groups]
+            trees = [group.trees[0] for group in groups]
+            sound = [tree.turns[tree.trunk[-1]].end is not End.FAILED for tree in trees]
+            found["greedy" if greedy else "sampled"] = {
+                "return": [
+                    tree.returns[tree.trunk[-1]] if is_sound else None
+                    for tree, is_sound in zip(trees, sound, strict=True)
+                ],
+                "success": [
+                    self.succeeded(tree, tree.trunk[-1]) if is_sound else None
+                    for tree, is_sound in zip(trees, sound, strict=True)
+                ],
+            }
+        return found
+
+
+def _visits(groups: Sequence[Group], judged: Sequence[_Judged]) -> list[list[list[Visit]]]:
+    """For each group and tree, what its visits were worth, in the order of updates."""
+    found: list[list[list[Visit]]] = [[[] for _ in group.trees] for group in groups]
+    turns: list[tuple[_Judged, Tree, int, int]] = []
+    for each in judged:
+        _, g, t, leaf = each.row.rollout
+        tree = groups[g].trees[t]
+        turns.append((each, tree, tree.path(leaf)[each.row.turn], leaf))
+    phases = _phases(turns)
+    for each, tree, turn, leaf in turns:
+        _, g, t, _ = each.row.rollout
+        row, was = each.row, tree.turns[turn].logprobs
+        before = () if row.behaviour_logp == was else row.behaviour_logp
+        visit = Visit(
+            turn,
+            leaf,
+            phases[each.number],
+            each.update,
+            row.advantage,
+            before,
+            each.after,
+            row.values,
+        )
+        found[g][t].append(visit)
+    return found
+
+
+def _phases(turns: Sequence[tuple[_Judged, Tree, int, int]]) -> Mapping[int, int]:
+    """The round after which each update was made: the last that any of its rollouts grew in."""
+    phases: dict[int, int] = {}
+    for each, tree, turn, leaf in turns:
+        grown = max(tree.turns[turn].grown_in, tree.turns[leaf].grown_in)
+        phases[each.number] = max(phases.get(each.number, 0), grown)
+    return phases
