@@ -32,11 +32,11 @@ def rollouts(out: Path) -> dict[str, bytes]:
     }
 
 
-def same(out: Path, other: Path) -> None:
+def same(out: Path, other: Path, steps: int = STEPS) -> None:
     assert metrics(out) == metrics(other)
     assert rollouts(out) == rollouts(other)
     mine, theirs = checkpoints(out / "checkpoints")[-1], checkpoints(other / "checkpoints")[-1]
-    assert mine.name == theirs.name == f"step-{STEPS:06d}"
+    assert mine.name == theirs.name == f"step-{steps:06d}"
     for name in ("model.safetensors", "trainer/optimizer.safetensors"):
         one, two = load_file(mine / name), load_file(theirs / name)
         assert one.keys() == two.keys()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from retrograde.cli.quiet import quiet_libraries
-from retrograde.cli.stopping import Stopped, Terminable
+from retrograde.cli.stopping import Stopped, Terminable, end_with_parent
 from retrograde.trainer.failure import RunError
 
 COMMANDS = {
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     quiet_libraries()
     try:
         with Terminable():
+            end_with_parent()
             return _done(words)
     except Stopped as stopped:
         print(stopped.said or "stopped", file=sys.stderr)

@@ -15,6 +15,10 @@ AGAIN_SECONDS = 2.0
 HEEDED = (signal.SIGTERM, signal.SIGINT)
 
 
+WITH_PARENT = "RETROGRADE_WITH_PARENT"
+"""Set in the environment of a process that ends with the one that started it."""
+
+
 class Stopped(KeyboardInterrupt):
     """Whatever was going on was stopped by a signal, and what could be kept has been kept.
 
@@ -114,3 +118,21 @@ class Terminable:
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
         raise Stopped(number)
+
+
+def end_with_parent() -> None:
+    """Stop, as after SIGTERM, once the process that holds the other end of stdin is gone.
+
+    A process that is killed outright cannot tell its children; the pipe between them can.
+    """
+    if os.environ.pop(WITH_PARENT, None) is None:
+        return
+
+    def wait() -> None:
+        while os.read(0, 1):
+            continue
+        main = threading.main_thread().ident
+        if main is not None:
+            signal.pthread_kill(main, signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -11,7 +11,7 @@ from retrograde.rollouts.limits import Limits
 
 EVALUATIONS = 6
 """Evaluations in a run that does not say how often, the one at its start left out."""
-SAVING_SHARE = 0.05
+SAVING_SHARE = 0.1
 """Of its time, that a run spends on checkpoints if it does not say how often."""
 
 
@@ -44,7 +44,7 @@ class Run:
     """Held-out tasks an evaluation; None takes what the model recommends."""
     save_every: int | None = None
     """Iterations between checkpoints (save_steps, save_freq); None for each iteration, or as often
-    as takes a twentieth of the time. One is always written at the start, at the end, when the run
+    as takes a tenth of the time. One is always written at the start, at the end, when the run
     is stopped, and of what did best so far."""
     keep_checkpoints: int = 2
     """Older checkpoints are removed (save_total_limit), but not the best."""
