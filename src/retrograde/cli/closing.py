@@ -9,8 +9,8 @@ from retrograde.backends.loaded import LoadedModel
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings
 from retrograde.trainer.checkpoint import checkpoints
-from retrograde.trainer.cut_off import MOST, complaint
 from retrograde.trainer.lines import read_lines
+from retrograde.trainer.symptoms import MOST, complaint
 
 
 def rewritten(loaded: LoadedModel) -> str:

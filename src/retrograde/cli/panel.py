@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -12,8 +12,8 @@ from rich.panel import Panel as Box
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from retrograde.trainer.cut_off import CutOff
 from retrograde.trainer.run import Run, State
+from retrograde.trainer.symptoms import Watch
 
 
 class Panel:
@@ -31,7 +31,7 @@ class Panel:
         self._started = time.monotonic()
         self._begun_at = 0.0
         self._told = ""
-        self._cut_off = CutOff()
+        self._watch = Watch()
 
     def __enter__(self) -> Self:
         """Start the panel."""
@@ -66,14 +66,21 @@ class Panel:
                 self.first = dict(line)
             if self._live is None and not self.quiet:
                 print(self._plain(state, line), file=sys.stderr, flush=True)
-            self._warn(self._cut_off.warning(line))
+            for warning in self._watch.warnings(line):
+                self.warn(warning)
         if self._live is not None:
             self._live.update(Box(self._table(state, doing), title=self.title))
 
-    def _warn(self, warning: str | None) -> None:
+    def go_on(self, lines: Iterable[Mapping[str, float]]) -> None:
+        """Take the lines of a run that is resumed as seen and said."""
+        for line in lines:
+            self._watch.warnings(line)
+            if "eval/success" in line and not self.first:
+                self.first = dict(line)
+
+    def warn(self, warning: str) -> None:
         """Say it above the panel, or among the lines, also where little is to be said."""
-        if warning is not None:
-            self.console.print(f"warning: {warning}", style="bold red", soft_wrap=True)
+        self.console.print(f"warning: {warning}", style="bold red", soft_wrap=True, markup=False)
 
     def _plain(self, state: State, line: Mapping[str, float]) -> str:
         shown = [f"step {state.step:3d}", f"{state.env_steps:6d} turns", f"{state.seconds:6.1f} s"]
@@ -84,6 +91,8 @@ class Panel:
                 f"held-out success {line['eval/success']:.3f} "
                 f"(greedy {line['eval/success_greedy']:.3f})"
             )
+        if line.get("update/skipped"):
+            shown.append(f"{line['update/skipped']:.0f} updates skipped")
         return "  ".join(shown)
 
     def _table(self, state: State, doing: str) -> Table:

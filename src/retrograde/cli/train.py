@@ -37,6 +37,7 @@ from retrograde.trainer.checkpoint import load_state, newest_sound, save_checkpo
 from retrograde.trainer.evaluation import evaluate, succeeded
 from retrograde.trainer.foothold import Foothold
 from retrograde.trainer.journal import DiskJournal, Show
+from retrograde.trainer.lines import read_lines
 from retrograde.trainer.loop import train
 from retrograde.trainer.manifest import (
     check_same,
@@ -226,6 +227,9 @@ def carried_out_shown(training: Training) -> Panel:
         if training.parts.renderer.keeps_what_the_template_rewrites:
             print(rewritten(training.parts.loaded), file=sys.stderr)
     with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
+        if training.state.step:
+            lines = read_lines(settings.out / "metrics.jsonl")
+            panel.go_on(line for line in lines if line["step"] <= training.state.step)
         carried_out(training, panel.show)
     return panel
 
