@@ -70,13 +70,9 @@ def test_the_time_left_is_right_at_once_after_a_resumption(begun_at, monkeypatch
     assert pace.left(begun_at + 0.25) == pytest.approx(120.0 * (0.75 - begun_at))
 
 
-def test_what_a_resumed_run_had_come_to_is_remembered(tmp_path):
-    metrics = tmp_path / "metrics.jsonl"
-    later = {"step": 2, "eval/success": 0.99, "eval/success_greedy": 1.0}
-    text = "".join(json.dumps(line) + "\n" for line in (FIRST, SECOND, later))
-    metrics.write_text(text + '{"step": 3, "rew')
+def test_what_a_resumed_run_had_come_to_is_remembered():
     panel = Panel("x", Run(steps=4), quiet=True)
-    panel.recall(metrics, 1)
+    panel.go_on([FIRST, SECOND])
     assert "0.710 now, 0.160 at first" in shown(panel)
 
 

@@ -1,10 +1,15 @@
-"""The command `retrograde`: exit code 0 for done, 1 for failed, 2 for bad input."""
+"""The command `retrograde`: exit code 0 for done, 1 for failed, 2 for bad input.
+
+SIGTERM ends it with 0 and Ctrl-C with 130, once what can be kept has been kept.
+"""
 
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from retrograde.cli.quiet import quiet_libraries
+from retrograde.cli.stopping import Stopped, Terminable, end_with_parent
+from retrograde.trainer.failure import RunError
 
 COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
@@ -16,7 +21,7 @@ COMMANDS = {
     "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
     "completion": ("retrograde.cli.completion", "let bash, zsh or fish complete all this"),
 }
-BAD_INPUT = 2
+BAD_INPUT, INTERRUPTED = 2, 130
 RESUMED = ("train", "compare")
 """Commands that go on where they were stopped."""
 
@@ -35,16 +40,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     quiet_libraries()
     try:
-        try:
-            run = import_module(COMMANDS[words[0]][0]).main(words[1:])
-        except ValueError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return BAD_INPUT
-        return run()
+        with Terminable():
+            end_with_parent()
+            return _done(words)
+    except Stopped as stopped:
+        print(stopped.said or "stopped", file=sys.stderr)
+        return stopped.code
     except KeyboardInterrupt:
         resumed = words[0] in RESUMED
         hint = f"; `retrograde {words[0]} --resume --out DIR` goes on" if resumed else ""
         print(f"stopped{hint}", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _done(words: list[str]) -> int:
+    try:
+        run = import_module(COMMANDS[words[0]][0]).main(words[1:])
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    try:
+        return run()
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
 
 

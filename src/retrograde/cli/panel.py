@@ -3,8 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -17,9 +16,9 @@ from rich.text import Text
 
 from retrograde.data.tree import End
 from retrograde.rollouts.progress import Ended, Progress
-from retrograde.trainer.cut_off import CutOff
 from retrograde.trainer.journal import EVALUATING
 from retrograde.trainer.run import Run, State
+from retrograde.trainer.symptoms import Watch
 
 BAR_WIDTH = 40
 SHOWN_WARNINGS = 3
@@ -77,7 +76,7 @@ class Panel:
         self._doing = ""
         self._ended: Ended | None = None
         self._told = ""
-        self._cut_off = CutOff()
+        self._watch = Watch()
 
     def __enter__(self) -> Self:
         """Start the panel."""
@@ -95,16 +94,6 @@ class Panel:
         """Leave the panel's last state on the screen."""
         if self._live is not None:
             self._live.stop()
-
-    def recall(self, metrics: Path, step: int) -> None:
-        """Take in what a run that goes on from a step had come to before."""
-        for text in metrics.read_text().splitlines():
-            line = json.loads(text) if text.endswith("}") else {"step": step + 1}
-            if line["step"] > step:
-                break
-            self.last |= line
-            if "eval/success" in line and not self.first:
-                self.first = dict(line)
 
     def progress(self, what: str, share: float) -> None:
         """Long work before the run itself."""
@@ -130,7 +119,8 @@ class Panel:
                 self.tell("step", line)
             elif self._live is None and not self.quiet:
                 print(self._plain(state, line), file=sys.stderr, flush=True)
-            self._warn(self._cut_off.warning(line))
+            for warning in self._watch.warnings(line):
+                self.warn(warning)
         self._draw()
 
     def grown(self, progress: Progress) -> None:
@@ -146,10 +136,16 @@ class Panel:
         """One JSON object on a line of its own."""
         print(json.dumps({"event": event, **what}), flush=True)
 
-    def _warn(self, warning: str | None) -> None:
+    def go_on(self, lines: Iterable[Mapping[str, float]]) -> None:
+        """Take the lines of a run that is resumed as seen and said."""
+        for line in lines:
+            self._watch.warnings(line)
+            self.last |= line
+            if "eval/success" in line and not self.first:
+                self.first = dict(line)
+
+    def warn(self, warning: str) -> None:
         """Say it above the panel, or among the lines, also where little is to be said."""
-        if warning is None:
-            return
         self.warnings.append(warning)
         if self.as_json:
             self.tell("warning", {"text": warning})
@@ -171,6 +167,8 @@ class Panel:
                 f"held-out success {line['eval/success']:.3f} "
                 f"(greedy {line['eval/success_greedy']:.3f})"
             )
+        if line.get("update/skipped"):
+            shown.append(f"{line['update/skipped']:.0f} updates skipped")
         left = self._pace.left(self.run.share_done(state))
         if left is not None:
             shown.append(f"{clock(left)} left")

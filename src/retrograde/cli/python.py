@@ -36,8 +36,9 @@ class RunSettings(TypedDict, total=False):
     eval_every: int | None
     eval_first: int
     eval_episodes: int | None
-    save_every: int
+    save_every: int | None
     keep_checkpoints: int
+    keep_best: str | None
     keep_rollouts: int
     max_tokens_per_microbatch: int
     turn_seconds: float

@@ -21,13 +21,16 @@ from retrograde.cli.train_help import EXAMPLES, short_help
 from retrograde.environments.description import described
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
+from retrograde.loggers.registry import LOGGERS, loggers_named
 from retrograde.rendering.context import shown_under
 from retrograde.rewards.registry import REWARDS, rewards_named
 from retrograde.rewards.weighted import Rewards
 from retrograde.trainer.run import Run
 
-NOT_REPEATED = ("--resume", "--quiet", "--json")
-"""Words that a resumed run does not repeat."""
+RESUMING = ("--resume", "--resume-anyway")
+"""Words that ask to go on with a run."""
+NOT_REPEATED = (*RESUMING, "--quiet", "--json")
+"""Words that are not repeated when a run is resumed."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,10 @@ class Settings:
     quiet: bool
     arguments: tuple[str, ...]
     """The words themselves, without those that say how a run is gone on with and shown."""
+    resume_anyway: bool = False
+    """Whether it is resumed although it is not the run that was started."""
+    log: tuple[str, ...] = ()
+    """Names of loggers that are told what `metrics.jsonl` is told."""
     as_json: bool = False
 
     @property
@@ -69,6 +76,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
             help has.
     """
     names, rest = names_parser().parse_known_args(list(arguments))
+    names.resume |= names.resume_anyway
     method = algorithm_named(names.algorithm)
     world = environment_named(names.environment)
     check_installed(names.environment)
@@ -107,6 +115,8 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
             names.resume,
             names.quiet,
             tuple(word for word in arguments if word not in NOT_REPEATED),
+            names.resume_anyway,
+            loggers_named(names.log),
             names.json,
         )
     )
@@ -142,6 +152,8 @@ def names_parser() -> argparse.ArgumentParser:
     parser.add_argument("--reward", action="append", default=[])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--resume-anyway", action="store_true")
+    parser.add_argument("--log", default="")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--json", action="store_true")
     return parser
@@ -192,7 +204,9 @@ def _description(algorithm: str, environment: str) -> str:
         f"                      often as you like, NAME=WEIGHT and NAME(option=value) as well:\n"
         f"                      {', '.join(REWARDS)}, FILE.py:NAME\n"
         f"  --out DIR           where the run is kept; a new directory in runs/ if left out\n"
-        f"  --resume            go on with the run in DIR\n"
+        f"  --resume            go on with the run in DIR, from its last checkpoint\n"
+        f"  --resume-anyway     the same with other settings, which are shown\n"
+        f"  --log NAMES         besides metrics.jsonl, log to: {', '.join(LOGGERS)}\n"
         f"  --quiet             print the closing summary only\n"
         f"  --json              print one JSON object a line on stdout, and nothing else\n"
         f"  --help              the options that are used most\n\n{EXAMPLES}"

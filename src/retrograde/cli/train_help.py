@@ -71,6 +71,7 @@ def short_help(
         "what is kept and shown:",
         _option("--out DIR", "where the run is kept; a new directory in runs/ if left out"),
         _option("--resume", "go on with the run in --out, or with the last one of its name"),
+        _option("--log NAMES", "loggers beside metrics.jsonl: tensorboard, trackio, wandb, mlflow"),
         _option("--quiet", "print the closing summary only"),
         _option("--json", "print one JSON object a line on stdout, and nothing else"),
     ]

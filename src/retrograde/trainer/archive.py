@@ -1,6 +1,5 @@
 """What a run keeps of its rollouts: trees with their credit, and how each held-out task went."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from retrograde.data.stored import (
     success_of,
 )
 from retrograde.data.tree import End, Group, Tree
+from retrograde.trainer.lines import add_line, forget_later_than, read_lines
 from retrograde.trainer.ports import Learner
 
 EVALUATED = 8
@@ -73,9 +73,7 @@ class Archive:
             for path in stored_files(run, played):
                 if step_of(path) > last:
                     path.unlink()
-        if self.evaluations.exists():
-            kept = whole_lines(self.evaluations, last)
-            self.evaluations.write_text("".join(line + "\n" for line in kept))
+        forget_later_than(self.evaluations, last)
 
     def judged(self, rows: Iterable[Row], learner: Learner | None, update: int) -> None:
         """Remember what an update trained on, and score it anew where the tree is kept.
@@ -108,8 +106,7 @@ class Archive:
             store_groups(stored_file(self.run, Played.TRAINING, step), stored)
         if self._played:
             line = {"step": step} | self._outcomes()
-            with self.evaluations.open("a") as out:
-                out.write(json.dumps(line) + "\n")
+            add_line(self.evaluations, line)
             stored = [
                 self._stored(step, groups[i], Played.EVALUATION, greedy=greedy)
                 for greedy, groups in self._played.items()
@@ -146,8 +143,7 @@ class Archive:
         now, every = line[kind]["success"], range(len(line["tasks"]))
         if self.keep < 0:
             return list(every)
-        with self.evaluations.open() as lines:
-            first = json.loads(next(lines))
+        first = read_lines(self.evaluations)[0]
         if first["step"] == line["step"] or first["tasks"] != line["tasks"] or kind not in first:
             return list(every[: FIRST * self.keep])
         then, most = first[kind]["success"], EVALUATED * self.keep
@@ -177,15 +173,6 @@ class Archive:
 
 def _kind(greedy: bool) -> str:  # noqa: FBT001 - a key
     return "greedy" if greedy else "sampled"
-
-
-def whole_lines(path: Path, last: int) -> list[str]:
-    """Lines of a file of records that are whole, up to a step.
-
-    A line that a kill cut off has no end, and its iteration no checkpoint.
-    """
-    whole = [line for line in path.read_text().splitlines() if line.endswith("}")]
-    return [line for line in whole if json.loads(line)["step"] <= last]
 
 
 def _visits(groups: Sequence[Group], judged: Sequence[_Judged]) -> list[list[list[Visit]]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from torch import Tensor
@@ -102,6 +103,14 @@ def _unknown(task: str) -> tuple[int, ...]:
     raise LookupError(f"nobody said what the right answer of task {task!r} is")
 
 
+def _never() -> bool:
+    return False
+
+
+def _nowhere(_state: State, _rows: Sequence[Row], _cause: FloatingPointError) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Ports:
     """Everything a run is connected to."""
@@ -116,6 +125,10 @@ class Ports:
     """Success on held-out tasks under the published weights."""
     checkpoint: Callable[[State], None]
     """Save everything, atomically."""
+    is_stopping: Callable[[], bool] = _never
+    """Whether somebody asked the run to stop; it does so between iterations."""
+    keep_batch: Callable[[State, Sequence[Row], FloatingPointError], Path | None] = _nowhere
+    """Keep a batch whose loss or gradient is not finite; where."""
     gold: Callable[[str], tuple[int, ...]] = _unknown
     """The right final answer of a task, as an action."""
     critic: Critic | None = None
