@@ -94,13 +94,15 @@ def test_plain_lines_without_a_terminal(capsys):
 
 
 def test_with_json_there_is_an_object_a_line_and_nothing_else(capsys):
+    grown = {"rollouts/grown": 64.0, "reward/max": 1.0}
     with Panel("x", Run(steps=9), quiet=False, as_json=True, console=terminal()) as panel:
         panel.progress("warm start", 0.5)
-        for step in range(1, 5):  # three in a row are cut off: a warning
-            panel.show(State(step=step), "done", SECOND | {"step": step})
+        for step in range(1, 10):
+            panel.show(State(step=step), "done", SECOND | grown | {"step": step})
     said = capsys.readouterr()
     lines = [json.loads(line) for line in said.out.splitlines()]
     assert said.err == ""
-    assert [line["event"] for line in lines] == ["step", "step", "step", "warning", "step"]
-    assert lines[0] == {"event": "step", **SECOND}
-    assert "60%" in lines[3]["text"]
+    assert lines[0] == {"event": "step", **SECOND, **grown}
+    assert [line["step"] for line in lines if line["event"] == "step"] == list(range(1, 10))
+    warnings = [line["text"] for line in lines if line["event"] == "warning"]
+    assert sum("60% of the answers" in text for text in warnings) == 1  # said once

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from retrograde.cli.folded import Folded
 from retrograde.report.page import report
 from retrograde.report.recorded import runs_under
 
 
 def main(arguments: Sequence[str]) -> Callable[[], int]:
     """Check what is asked for, and return the writing of it."""
-    asked = _parser().parse_args(list(arguments))
+    asked = parser().parse_args(list(arguments))
     runs = [run for folder in asked.folders for run in runs_under(Path(folder))]
     out = Path(asked.out) if asked.out else Path(asked.folders[0]) / "report.html"
     if not out.parent.is_dir():
@@ -33,19 +34,21 @@ def _written(runs: Sequence[Path], out: Path) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
         prog="retrograde report",
         description="Write runs as one page: what was run, curves, held-out tasks that changed, "
         "and rollout trees. The page needs no network; long runs are sampled to stay below 5 MB.",
-        epilog="example: retrograde report runs/hop-rtpo-0",
+        epilog="example:\n  retrograde report runs/hop-rtpo-0",
+        formatter_class=Folded,
         allow_abbrev=False,
     )
-    parser.add_argument(
+    made.add_argument(
         "folders",
         metavar="DIR",
         nargs="+",
         help="directory of a run, or of several (as `retrograde compare` leaves them)",
     )
-    parser.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
-    return parser
+    made.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
+    return made

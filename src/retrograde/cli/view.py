@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from retrograde.cli.folded import Folded
 from retrograde.report.recorded import runs_under
 from retrograde.report.server import Viewer
 
@@ -14,7 +15,7 @@ MOST_PORT = 65535
 
 def main(arguments: Sequence[str]) -> Callable[[], int]:
     """Check what is asked for, and return the serving of it."""
-    asked = _parser().parse_args(list(arguments))
+    asked = parser().parse_args(list(arguments))
     if not 0 <= asked.port <= MOST_PORT:
         raise ValueError(f"--port: 0 to {MOST_PORT} is needed, got {asked.port}")
     runs = [run for folder in asked.folders for run in runs_under(Path(folder))]
@@ -35,15 +36,17 @@ def _served(viewer: Viewer) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
         prog="retrograde view",
         description="Serve the page that `retrograde report` writes, kept up to date while runs "
         "train. It listens on this machine only, to whoever has the printed address, and only "
         "reads.",
-        epilog="example: retrograde view runs/hop-rtpo-0",
+        epilog="example:\n  retrograde view runs/hop-rtpo-0",
+        formatter_class=Folded,
         allow_abbrev=False,
     )
-    parser.add_argument("folders", metavar="DIR", nargs="+", help="directory of a run, or several")
-    parser.add_argument("--port", type=int, default=0, help="default: any that is free")
-    return parser
+    made.add_argument("folders", metavar="DIR", nargs="+", help="directory of a run, or several")
+    made.add_argument("--port", type=int, default=0, help="default: any that is free")
+    return made
