@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { fill, MODES, modesOf, said, scaleOf, type Mode } from "./colour";
 import { advantageOf, loadGroup, shown, type Entry, type Group, type Head, type Turn } from "./data";
+import { sharedRest } from "./curves";
 import { TreeView } from "./tree";
 import { TurnView, type Tint } from "./turn";
 
@@ -38,7 +39,7 @@ export function Rollouts({ head, choice, onChoose }: {
         {head.runs.length > 1 && (
           <label>run <select value={filters.run} onChange={change("run")}>
             <option value="">all</option>
-            {head.runs.map(({ summary }, i) => <option key={i} value={`${i}`}>{summary.method}, seed {summary.seed}</option>)}
+            {head.runs.map(({ summary }, i) => <option key={i} value={`${i}`}>{i + 1}: {summary.method.slice(0, summary.method.length - sharedRest(head).length)}, seed {summary.seed}</option>)}
           </select></label>
         )}
         <label>played for <select value={filters.played} onChange={change("played")}>
