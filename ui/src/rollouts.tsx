@@ -181,7 +181,7 @@ function Chosen({ choice, onChoose, entries, filters }: {
         <TreeView group={group} mode={used} phase={phase} match={{ end: filters.end, outcome: filters.outcome }}
           selected={turn.id} onSelect={(id) => onChoose({ key: group.key, turn: id })} />
         <p class="faint small key">
-          Square: forked. Outlined: carried gradient. Heavy line: the first attempt. {"\u2713"} succeeded, {"\u2717"} did not; the number is the return.
+          Square: forked. Outlined: carried gradient. Empty: says nothing of the colour. Heavy line: the first attempt. {"\u2713"} succeeded, {"\u2717"} did not; the number is the return.
         </p>
       </div>
       <TurnView group={group} turn={turn} phase={phase} tint={tint} onTint={setTint}
