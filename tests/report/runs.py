@@ -14,7 +14,17 @@ from retrograde.data.stored import (
 )
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn
 
-WORDS = ("<|end|>", "look", "left", "right", "open", "door", "<b>bold</b>", "line\n", "\u00e9t\u00e9")
+WORDS = (
+    "<|end|>",
+    "look",
+    "left",
+    "right",
+    "open",
+    "door",
+    "<b>bold</b>",
+    "line\n",
+    "\u00e9t\u00e9",
+)
 SCRIBE = Scribe(lambda ids: " ".join(WORDS[i] for i in ids), (0,))
 HOSTILE = '</script><img src=x onerror="document.title=1"><!--'
 
