@@ -37,7 +37,7 @@ test: lint ## check style, types, floors and limits, then run the tests
 	$(python) -m pytest -q -m "not ($(special))" $(ARGS)
 
 .PHONY: test-slow
-test-slow: setup-oracle setup-verifiers ## run the tests that take long, fetch a pretrained model or compare with verl
+test-slow: setup-oracle setup-verifiers setup-loggers ## run the tests that take long, fetch a pretrained model or compare with verl
 	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
 .PHONY: mutants
@@ -85,6 +85,10 @@ setup-verifiers: setup ## a Python of its own, .venv-verifiers, for the library 
 		.venv-verifiers/bin/python -m pip --disable-pip-version-check install -qq \
 			-r requirements/verifiers.txt && echo "$$now" > .venv-verifiers/.installed; \
 	fi
+
+.PHONY: setup-loggers
+setup-loggers: setup-dev ## add trackio, wandb and mlflow, which `--log` can tell
+	$(call needs,loggers,requirements/loggers.txt,$(pip) --no-deps -r requirements/loggers.txt)
 
 .PHONY: setup-mutants
 setup-mutants: setup-dev
