@@ -9,7 +9,7 @@ from tests.trainer.runs import ran, taught_hop
 from retrograde.algorithms.grpo import grpo
 from retrograde.algorithms.rtpo import rtpo
 from retrograde.data.rows import Row
-from retrograde.data.stored import Played, Scribe, Visit, stored_file, stored_groups
+from retrograde.data.stored import Played, Scribe, Visit, stored_file, stored_files, stored_groups
 from retrograde.data.tree import End, Group
 from retrograde.trainer.archive import Archive
 
@@ -75,16 +75,34 @@ def test_every_held_out_task_is_noted_and_the_first_are_kept(tmp_path):
         *(Group(f"more {i}", (rollout(1.0),)) for i in range(9)),
     ]
     archive.evaluated(tasks, greedy=False)
-    archive.evaluated(tasks[:2], greedy=True)
+    archive.evaluated(tasks, greedy=True)
     archive.close_step(4, [])
     line = json.loads((tmp_path / "evaluations.jsonl").read_text())
     assert line["step"] == 4
     assert line["sampled"]["return"][:3] == [1.0, 0.0, None]
     assert line["sampled"]["success"][:3] == [True, False, None]
-    assert line["greedy"] == {"return": [1.0, 0.0], "success": [True, False]}
+    assert line["greedy"] == line["sampled"]
     kept = list(stored_groups(tmp_path, Played.EVALUATION))
-    assert [each.greedy for each in kept] == [False] * 8 + [True] * 2
+    assert [each.greedy for each in kept] == [False] * 12 + [True] * 12
     assert not stored_file(tmp_path, Played.TRAINING, 4).exists()
+
+
+def test_later_evaluations_keep_what_goes_otherwise_than_at_first(tmp_path):
+    def played(outcomes):
+        return [Group(f"test-{i}", (rollout(won),)) for i, won in enumerate(outcomes)]
+
+    archive = opened(tmp_path, keep=1)  # 8 tasks, and 8 that changed
+    archive.evaluated(played([0.0] * 20 + [1.0] * 80), greedy=True)
+    archive.close_step(0, [])
+    archive.evaluated(played([1.0] * 20 + [1.0] * 75 + [0.0] * 5), greedy=True)
+    archive.close_step(9, [])
+    first, later = (
+        [int(each.group.task[5:]) for each in stored_groups(path)]
+        for path in stored_files(tmp_path, Played.EVALUATION)
+    )
+    assert first == list(range(64))
+    # Five were forgotten, and of those that were learned there is room for three.
+    assert later == [*range(8), 8, 9, 10, *range(95, 100)]
 
 
 def test_what_is_made_again_is_dropped(tmp_path):

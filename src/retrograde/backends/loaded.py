@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 T = TypeVar("T")
+TAGGED = (("<", ">"), ("[", "]"))
+"""How added tokens begin and end that mark something, whether their tokenizer says so or not."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,13 @@ class LoadedModel:
 
     @property
     def scribe(self) -> Scribe:
-        """Knows what ids say, and which were added to the words: the chat template's, and stops."""
-        added = (*self.tokenizer.all_special_ids, *self.tokenizer.added_tokens_decoder)
-        return Scribe(self.text, added)
+        """Knows what ids say, and which stand outside the text: `<|end|>`, `<think>`, stops."""
+        added = {
+            i
+            for i, token in self.tokenizer.added_tokens_decoder.items()
+            if token.special or (token.content[:1], token.content[-1:]) in TAGGED
+        }
+        return Scribe(self.text, added | set(self.tokenizer.all_special_ids))
 
     def save(self, directory: Path) -> None:
         """Write what plain `from_pretrained` reads: a model's, or peft's of an adapter."""

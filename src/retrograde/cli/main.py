@@ -15,6 +15,9 @@ COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
+    "report": ("retrograde.cli.report", "write runs as one page: curves, tasks, rollout trees"),
+    "view": ("retrograde.cli.view", "serve that page while runs train"),
+    "export": ("retrograde.cli.export", "stored rollouts as SFT or preference data"),
     "doctor": ("retrograde.cli.doctor", "prove a model's rendering, or an environment's contract"),
     "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
 }

@@ -19,6 +19,8 @@ from retrograde.data.tree import End, Group, Tree
 from retrograde.data.wire import group_of_record, record_of_group
 
 ROLLOUTS = "rollouts"
+EVALUATIONS = "evaluations.jsonl"
+"""How each held-out task went: a line an evaluation, the tasks always in the same order."""
 SUFFIX = ".jsonl.zst"
 LEVEL = 10
 """Of compression: beyond it files shrink little and writing slows down."""
@@ -180,6 +182,11 @@ def stored_groups(path: Path, played: Played = Played.TRAINING) -> Iterator[Stor
             except (KeyError, TypeError, ValueError) as cause:
                 raise ValueError(f"{file}, line {number}, is no stored group: {cause!r}") from cause
             yield group
+
+
+def stored_count(file: Path) -> int:
+    """How many groups a file holds; they are not read."""
+    return sum(1 for _ in _lines(file))
 
 
 def _lines(file: Path) -> Iterator[str]:

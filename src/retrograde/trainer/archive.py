@@ -1,11 +1,13 @@
 """What a run keeps of its rollouts: trees with their credit, and how each held-out task went."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrograde.data.rows import Row
 from retrograde.data.stored import (
+    EVALUATIONS,
     ROLLOUTS,
     Played,
     Scribe,
@@ -21,9 +23,11 @@ from retrograde.data.tree import End, Group, Tree
 from retrograde.trainer.lines import add_line, forget_later_than
 from retrograde.trainer.ports import Learner
 
-EVALUATIONS = "evaluations.jsonl"
 EVALUATED = 8
-"""Held-out tasks whose trees are kept, for each group that an iteration keeps."""
+"""Held-out tasks whose rollouts are kept, for each group that an iteration keeps; and as many of
+those that went otherwise than at first."""
+FIRST = 64
+"""The same of the first evaluation, of which nobody knows yet what will change."""
 
 
 class _Judged(NamedTuple):
@@ -104,11 +108,10 @@ class Archive:
         if self._played:
             line = {"step": step} | self._outcomes()
             add_line(self.evaluations, line)
-            tasks = None if self.keep < 0 else EVALUATED * self.keep
             stored = [
-                self._stored(step, group, Played.EVALUATION, greedy=greedy)
-                for greedy, played in self._played.items()
-                for group in played[:tasks]
+                self._stored(step, groups[i], Played.EVALUATION, greedy=greedy)
+                for greedy, groups in self._played.items()
+                for i in self._shown(line, greedy)
             ]
             if stored:
                 store_groups(stored_file(self.run, Played.EVALUATION, step), stored)
@@ -135,6 +138,21 @@ class Archive:
             frozenset(self.scribe.special),
         )
 
+    def _shown(self, line: Mapping[str, Any], greedy: bool) -> list[int]:  # noqa: FBT001 - a key
+        """Which tasks of an evaluation are kept, by number."""
+        kind = _kind(greedy)
+        now, every = line[kind]["success"], range(len(line["tasks"]))
+        if self.keep < 0:
+            return list(every)
+        with self.evaluations.open() as lines:
+            first = json.loads(next(lines))
+        if first["step"] == line["step"] or first["tasks"] != line["tasks"] or kind not in first:
+            return list(every[: FIRST * self.keep])
+        then, most = first[kind]["success"], EVALUATED * self.keep
+        changed = [i for i in every[most:] if then[i] is not None and now[i] not in (then[i], None)]
+        changed.sort(key=lambda i: bool(now[i]))  # what was forgotten before what was learned
+        return sorted((*every[:most], *changed[:most]))
+
     def _outcomes(self) -> dict[str, Any]:
         """How each task went, task by task; None where the world broke."""
         found: dict[str, Any] = {}
@@ -142,7 +160,7 @@ class Archive:
             found["tasks"] = [group.task for group in groups]
             trees = [group.trees[0] for group in groups]
             sound = [tree.turns[tree.trunk[-1]].end is not End.FAILED for tree in trees]
-            found["greedy" if greedy else "sampled"] = {
+            found[_kind(greedy)] = {
                 "return": [
                     tree.returns[tree.trunk[-1]] if is_sound else None
                     for tree, is_sound in zip(trees, sound, strict=True)
@@ -153,6 +171,10 @@ class Archive:
                 ],
             }
         return found
+
+
+def _kind(greedy: bool) -> str:  # noqa: FBT001 - a key
+    return "greedy" if greedy else "sampled"
 
 
 def _visits(groups: Sequence[Group], judged: Sequence[_Judged]) -> list[list[list[Visit]]]:
