@@ -39,7 +39,7 @@ test: lint ## check style, types, floors and limits, then run the tests
 	$(python) -m pytest -q -m "not ($(special))" $(ARGS)
 
 .PHONY: test-slow
-test-slow: setup-oracle setup-verifiers setup-browser setup-docs ## run the tests that take long, fetch a pretrained model, compare with verl or use a browser
+test-slow: setup-oracle setup-verifiers setup-browser setup-loggers setup-docs ## run the tests that take long, fetch a pretrained model, compare with verl or use a browser
 	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
 
 .PHONY: ui
@@ -101,6 +101,10 @@ setup-verifiers: setup ## a Python of its own, .venv-verifiers, for the library 
 .PHONY: setup-docs
 setup-docs: setup
 	$(call needs,docs,requirements/docs.txt,$(pip) -r requirements/docs.txt)
+
+.PHONY: setup-loggers
+setup-loggers: setup-dev ## add trackio, wandb and mlflow, which `--log` can tell
+	$(call needs,loggers,requirements/loggers.txt,$(pip) --no-deps -r requirements/loggers.txt)
 
 .PHONY: setup-ui
 setup-ui: setup-dev

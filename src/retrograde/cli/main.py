@@ -17,6 +17,7 @@ COMMANDS = {
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
     "report": ("retrograde.cli.report", "write runs as one page: curves, tasks, rollout trees"),
     "view": ("retrograde.cli.view", "serve that page while runs train"),
+    "export": ("retrograde.cli.export", "stored rollouts as SFT or preference data"),
     "doctor": ("retrograde.cli.doctor", "examine this machine, a model, or an environment"),
     "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
     "completion": ("retrograde.cli.completion", "let bash, zsh or fish complete all this"),

@@ -1,8 +1,10 @@
 """Groups to JSON and back, losslessly: floats are written so that they read back the same."""
 
 import json
+from dataclasses import fields
 from typing import Any
 
+from retrograde.data.message import Message
 from retrograde.data.rows import Row
 from retrograde.data.tree import End, Group, Tree, Turn
 
@@ -59,7 +61,24 @@ def _turn_to_dict(turn: Turn) -> dict[str, Any]:
     }
     if turn.observation == turn.fresh:
         record["observation"] = None
+    if turn.heard:
+        record["heard"] = [_message_to_dict(message) for message in turn.heard]
     return record
+
+
+def _message_to_dict(message: Message) -> dict[str, Any]:
+    plain = {entry.name: getattr(message, entry.name) for entry in fields(Message)}
+    return {name: value for name, value in plain.items() if value or name in ("role", "content")}
+
+
+def _message_of(record: dict[str, Any]) -> Message:
+    return Message(
+        record["role"],
+        record["content"],
+        lasting=record.get("lasting", False),
+        tools=tuple(record.get("tools", ())),
+        name=record.get("name"),
+    )
 
 
 def _turn_of(record: dict[str, Any]) -> Turn:
@@ -79,6 +98,7 @@ def _turn_of(record: dict[str, Any]) -> Turn:
         merged_into=record["merged_into"],
         score=record["score"],
         entropies=tuple(record["entropies"]),
+        heard=tuple(_message_of(message) for message in record.get("heard", ())),
     )
 
 

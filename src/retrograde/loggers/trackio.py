@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from uuid import uuid4
 
 from retrograde.environments.extras import extra
 from retrograde.loggers.logger import PROJECT, About
@@ -13,7 +14,7 @@ class Trackio:
     def __init__(self, about: About) -> None:
         """Begin a run, or go on with it; trackio knows a run by its name."""
         trackio = extra("trackio", "trackio")
-        self.run_id = about.run_id or about.name
+        self.run_id = about.run_id or f"{about.name}-{uuid4().hex[:6]}"  # names are shared
         self._trackio = trackio
         self._run = trackio.init(
             project=os.environ.get("TRACKIO_PROJECT", PROJECT),

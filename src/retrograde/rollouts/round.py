@@ -72,6 +72,7 @@ class Round:
             grown_in=self.number,
             policy_version=self.version,
             end=End.FAILED,
+            heard=() if standing is None else standing.shown,
         )
         self._added(place, turn)
 
