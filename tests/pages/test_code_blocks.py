@@ -30,6 +30,8 @@ LANGUAGES = {"", "text", "diff", "json", "transcript", "doctor", "python", "bash
 HUB = re.compile(r'model="Qwen/[^"]+"')
 """A model that would have to be fetched; a small one takes its place."""
 NAMED = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES]
+RUN = "runs/hop-rtpo-0"
+"""What the code of some pages reads."""
 TRAINED = ("README.md", "docs/tools.md")
 """Pages whose code trains, which takes long with a model that never comes to an end."""
 PYTHON = [
@@ -84,7 +86,10 @@ def test_every_script_is_there(page):
 
 
 @pytest.mark.parametrize("page", PYTHON)
-def test_the_code_of_a_page_runs(page, place, stranger, monkeypatch):  # noqa: F811
+def test_the_code_of_a_page_runs(page, place, stranger, retrograde):  # noqa: F811
+    if RUN in page.read_text(encoding="utf-8"):
+        words = ["--model", stranger, "--steps", "1", "--prompts", "2", "--eval-episodes", "2"]
+        assert retrograde("train", *words, "--quiet", "--out", RUN).code == 0
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks(page):
         if block.language == "python" and block.reason is None:

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     Raises:
         ValueError: the directory holds no rollouts, or the file is there already.
     """
-    asked = _parser().parse_args(list(arguments))
+    asked = parser().parse_args(list(arguments))
     if asked.out.exists():
         raise ValueError(f"--out {asked.out} is there already; give another name")
     groups = stored_groups(asked.run)
@@ -86,24 +86,25 @@ def _note(run: Path) -> None:
         )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
         prog="retrograde export",
         description="Turn the rollouts that a run stored into training data for other libraries.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("run", type=Path, help="a run's directory, or a file of its rollouts/")
-    parser.add_argument("--to", choices=("sft", "preference"), required=True, help="which format")
-    parser.add_argument("--out", type=Path, required=True, help="a new file, .jsonl")
-    parser.add_argument(
+    made.add_argument("run", type=Path, help="a run's directory, or a file of its rollouts/")
+    made.add_argument("--to", choices=("sft", "preference"), required=True, help="which format")
+    made.add_argument("--out", type=Path, required=True, help="a new file, .jsonl")
+    made.add_argument(
         "--min-reward", type=float, default=-inf, metavar="X",
         help="least return; for preference, of what is chosen (default: any)",
     )  # fmt: skip
-    parser.add_argument(
+    made.add_argument(
         "--min-margin", type=float, default=0.0, metavar="X",
         help="for preference, least difference to what is rejected (default: any)",
     )  # fmt: skip
-    parser.add_argument("--only-success", action="store_true", help="only what did its task")
-    return parser
+    made.add_argument("--only-success", action="store_true", help="only what did its task")
+    return made

@@ -1,6 +1,5 @@
 """What a run keeps of its rollouts: trees with their credit, and how each held-out task went."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
