@@ -177,6 +177,17 @@ def test_runs_are_found_where_a_comparison_leaves_them(tmp_path):
     assert len(json.loads(Page(report(runs)).blocks["head"])["runs"]) == 2
 
 
+def test_runs_with_other_settings_are_other_methods(tmp_path):
+    runs = [made(tmp_path / f"run-{i}", seed=i, steps=1) for i in range(3)]
+    names = [run["summary"]["method"] for run in figures(runs)["runs"]]
+    assert names == ["rtpo on hop, embedded"] * 3
+    manifest = json.loads((runs[2] / "manifest.json").read_text())
+    manifest["settings"]["algorithm_settings"] = {"grow": {"siblings": 4}}
+    (runs[2] / "manifest.json").write_text(json.dumps(manifest))
+    names = [run["summary"]["method"] for run in figures(runs)["runs"]]
+    assert names == ["rtpo on hop, embedded"] * 2 + ["rtpo (siblings 4) on hop, embedded"]
+
+
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no run to look at"):
         runs_under(tmp_path)

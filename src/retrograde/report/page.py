@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograde.report.flips import flipped
-from retrograde.report.recorded import recorded
+from retrograde.report.recorded import methods_of, recorded
 from retrograde.report.shelf import Shelf
 
 MOST_BYTES = 4_900_000
@@ -47,11 +47,11 @@ def figures(runs: Sequence[Path]) -> dict[str, Any]:
         "written": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         "runs": [
             {
-                "summary": run.summary(),
+                "summary": run.summary(method),
                 "curves": run.curves(),
                 "flips": flipped(run.evaluations)[:FLIPS],
             }
-            for run in told
+            for run, method in zip(told, methods_of(told), strict=True)
         ],
     }
 
