@@ -44,11 +44,14 @@ def summary(settings: Settings, panel: Panel) -> None:
         )
     if last.get("completions/clipped_ratio", 0.0) > MOST:
         console.print(complaint(last["completions/clipped_ratio"]), soft_wrap=True)
-    evaluated = f"\nnext: retrograde evaluate {final} --environment {settings.environment_name}"
+    following = (
+        f"\nnext: retrograde report {settings.out}"
+        f"\nnext: retrograde evaluate {final} --environment {settings.environment_name}"
+    )
     console.print(
         f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
         f"in {last['wall_seconds']:.0f} s\n"
-        f"checkpoint: {final}{evaluated if settings.arguments else ''}",
+        f"checkpoint: {final}{following if settings.arguments else ''}",
         soft_wrap=True,
         highlight=False,
     )

@@ -75,6 +75,8 @@ def train(
     reward: "Sequence[str | Reward | Weighted]" = (),
     out: Path | str | None = None,
     resume: bool = False,
+    resume_anyway: bool = False,
+    log: Sequence[str] = (),
     quiet: bool = False,
     **run: Unpack[RunSettings],
 ) -> Trained:
@@ -89,16 +91,23 @@ def train(
         reward: what turns earn instead: as `--reward` takes it, or functions, or `Weighted` ones.
         out: where the run is kept; a new directory in runs/ if left out.
         resume: go on with the run in `out`.
+        resume_anyway: the same with other settings than it was started with, which are shown.
+        log: loggers that are told the figures of `metrics.jsonl`: tensorboard, trackio, wandb,
+            mlflow.
         quiet: show nothing.
         run: how long, how much at once, and so on: the fields of `Run`.
 
     Raises:
         ValueError: bad input; nothing has been written.
+        RunError: the run cannot go on; the message says why and what to do.
+        KeyboardInterrupt: Ctrl-C or SIGTERM; there is a checkpoint to go on from.
     """
     quiet_libraries()
+    resume |= resume_anyway
     from retrograde.backends.model_options import PLAIN
     from retrograde.cli.settings import Settings, fitting
     from retrograde.cli.train import check_out
+    from retrograde.loggers.registry import loggers_named
     from retrograde.rewards.registry import rewards_named
 
     world = environment_named(environment)() if isinstance(environment, str) else environment
@@ -119,6 +128,8 @@ def train(
             resume,
             quiet,
             (),
+            resume_anyway,
+            loggers_named(",".join(log)),
         )
     )
     check_out(settings.out, resume=resume)
