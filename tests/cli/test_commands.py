@@ -135,6 +135,22 @@ def test_quiet_leaves_the_summary_alone(retrograde, walker):
     assert "checkpoint: runs/lake-rtpo-0/checkpoints/step-000000" in said.out
 
 
+def test_json_is_an_object_a_line_and_nothing_else_on_stdout(retrograde, place, walker):
+    said = retrograde("train", "--model", walker, *LAKE, *SMALL, "--json", "--out", "run")
+    assert said.code == 0
+    lines = [json.loads(line) for line in said.out.splitlines()]
+    begin, *steps, end = [line for line in lines if line["event"] != "warning"]
+    assert begin["event"] == "begin"
+    assert (begin["out"], begin["environment"]) == ("run", "lake")
+    assert [{"event": "step", **line} for line in metrics(place)] == steps
+    assert end["event"] == "end"
+    assert (place / end["checkpoint"]).is_dir()
+    assert "step" not in said.err
+    again = retrograde("train", "--resume", "--out", "run", "--steps", "3")
+    assert again.code == 0
+    assert "held-out success" in again.out  # how it was shown is not repeated
+
+
 def test_a_second_run_of_the_same_name_gets_a_directory_of_its_own(retrograde, place, walker):
     words = ["--model", walker, *LAKE, "--steps", "0", "--eval-episodes", "1", "--quiet"]
     for _ in range(2):

@@ -33,7 +33,7 @@ A method is the name of an algorithm, with settings of its own after a colon, jo
 that `retrograde train --algorithm NAME --help` lists under --algorithm; lr means learning-rate.
 Any other option of `retrograde train` is the same for all: --environment.hops 5, --prompts 16, ...
 --tune chooses on seeds (1000, 1001, ...) and held-out tasks that the comparison does not use.
-DIR holds compare.json, compare.html, rollouts.html, and in runs/ and tuning/ what `retrograde train` leaves.
+DIR holds compare.json, compare.html, rollouts.html, and what each run left in runs/ and tuning/.
 A run uses at most one iteration more than its budget. Exit code 1: one failed; --resume retries.
 
 examples:
