@@ -12,6 +12,8 @@ PACKAGE = ROOT / "src" / "retrograde"
 FLOORS = {
     "cli": "The commands.",
     "backends": "Engines: the only floor that knows transformers.",
+    "loggers": "Others that are told a run's figures.",
+    "report": "A run as one page.",
     "trainer": "The loop, and what a run needs to be trusted and resumed.",
     "algorithms": "Each a short declaration of what it chooses.",
     "rollouts": "Where rollouts grow, and the growing.",
