@@ -47,13 +47,17 @@ def test_a_port_is_a_port(run, capsys, port):
 def test_the_viewer_prints_its_address_serves_and_ends(run):
     command = [sys.executable, "-m", "retrograde.cli.main", "view", str(run)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        address = process.stdout.readline().decode().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)
-        with urllib.request.urlopen(address, timeout=20) as answer:
-            assert b'id="head"' in answer.read()
-        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
-            urllib.request.urlopen(address[:-2] + "/", timeout=20)
-        refused.value.close()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
-        assert b"ended" in process.stderr.read()
+        try:
+            address = process.stdout.readline().decode().strip()
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)
+            with urllib.request.urlopen(address, timeout=20) as answer:  # noqa: S310 - ours
+                assert b'id="head"' in answer.read()
+            with pytest.raises(urllib.error.HTTPError, match="404") as refused:
+                urllib.request.urlopen(address[:-2] + "/", timeout=20)  # noqa: S310 - ours
+            refused.value.close()
+            # Not SIGINT, which tests that run in the background are deaf to.
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            assert b"ended" in process.stderr.read()
+        finally:
+            process.kill()

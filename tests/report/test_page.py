@@ -6,6 +6,8 @@ import html.parser
 import json
 import math
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -186,6 +188,11 @@ def test_runs_with_other_settings_are_other_methods(tmp_path):
     (runs[2] / "manifest.json").write_text(json.dumps(manifest))
     names = [run["summary"]["method"] for run in figures(runs)["runs"]]
     assert names == ["rtpo on hop, embedded"] * 2 + ["rtpo (siblings 4) on hop, embedded"]
+
+
+def test_a_page_needs_no_torch():
+    code = "import sys, retrograde.report.server; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_what_is_no_run_is_refused(tmp_path):

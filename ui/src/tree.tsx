@@ -65,7 +65,7 @@ export function TreeView(props: {
   );
   const present = new Set(places.map(({ turn }) => turn.id));
   const right = Math.max(...places.map(({ x }) => x), LEFT) + LABEL;
-  const tall = TOP + layout.rows * ROW;
+  const tall = Math.max(TOP, ...places.map(({ y }) => y)) + ROW;
 
   useEffect(() => {
     const held = document.activeElement;
@@ -104,7 +104,7 @@ export function TreeView(props: {
         </g>
         {places.map((place) => (
           <Node key={place.turn.id} place={place} mode={mode} phase={phase} scale={scale}
-            faded={!matching.has(place.turn.id) || (phase !== null && place.turn.grownIn < phase && valueOf(place.turn, mode, phase) === null)}
+            faded={!matching.has(place.turn.id)}
             fresh={phase !== null && place.turn.grownIn === phase}
             forked={place.turn.children.filter((i) => present.has(`${place.turn.tree}.${i}`)).length > 1}
             selected={place.turn.id === selected} focusable={place.turn.id === selected || (!present.has(selected) && place === places[0])}
