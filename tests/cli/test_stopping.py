@@ -200,3 +200,18 @@ def test_a_run_all_of_whose_checkpoints_are_damaged_says_so(walker, tmp_path, re
     assert said.code == 2
     assert "config.json is missing" in said.err
     assert "no sound checkpoint to resume from" in said.err
+
+
+def test_a_comparison_that_is_stopped_says_how_it_goes_on(walker, place, monkeypatch, retrograde):
+    words = (
+        "compare", "--algorithms", "rtpo,grpo", "--environment", "lake", "--model", walker,
+        "--seeds", 1, "--budget", 100000, "--eval-episodes", 2, "--prompts", 2, "--out", "c",
+    )  # fmt: skip
+    with monkeypatch.context() as patch:
+        at(patch, 2, 0, lambda: signal.raise_signal(signal.SIGTERM))
+        said = retrograde(*words)
+    assert said.code == 0
+    assert "`retrograde compare --resume --out DIR` goes on" in said.err
+    (metric_lines,) = place.rglob("metrics.jsonl")  # the second run was not begun
+    assert len(metric_lines.read_text().splitlines()) >= 2
+    assert checkpoints(metric_lines.parent / "checkpoints")
