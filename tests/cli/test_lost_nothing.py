@@ -210,3 +210,18 @@ def test_what_is_not_finite_is_kept_and_can_be_looked_at(
 
 def test_without_poison_nothing_is_kept(whole):
     assert not (whole / "not_finite").exists()
+
+
+def test_weights_that_an_update_ruined_are_neither_published_nor_saved(
+    walker, tmp_path, retrograde
+):
+    run = tmp_path / "run"
+    ruinous = ("--algorithm.learning-rate", "1e30", "--algorithm.warmup-steps", "0")
+    said = retrograde(*words(METHOD, walker, run), *ruinous)
+    assert said.code == 1
+    assert "Traceback" not in said.err
+    assert "lower the learning rate" in said.err
+    assert "The step was not taken" not in said.err or "gradient of optimizer step" in said.err
+    (kept,) = (run / "not_finite").iterdir()
+    assert "logp_now is not finite" in looked_at(kept)
+    assert [path.name for path in checkpoints(run / "checkpoints")] == ["step-000000"]
