@@ -195,6 +195,17 @@ def test_evaluate_takes_the_worlds_options_from_the_run(retrograde, place, walke
     assert dry["eval/turns"] != found["eval/turns"]
 
 
+def test_evaluate_shows_how_far_it_is(retrograde, walker):
+    words = ("evaluate", walker, "--environment", "lake", "--episodes", "2")
+    told = [line for line in retrograde(*words).err.splitlines() if line.startswith("playing")]
+    assert told == [
+        "playing held-out tasks at temperature 1: 0%",
+        "playing held-out tasks greedily: 50%",
+        "playing held-out tasks greedily: 100%",
+    ]
+    assert "playing" not in retrograde(*words, "--json").err
+
+
 def test_evaluate_can_be_read_by_people(retrograde, walker):
     said = retrograde("evaluate", walker, "--environment", "lake", "--episodes", "2")
     assert said.code == 0

@@ -41,6 +41,12 @@ def started(*words) -> subprocess.Popen[str]:
     )
 
 
+def finished(*words) -> None:
+    process = started(*words)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+
+
 def words(walker, out, **more):
     options = {
         "algorithm": "rtpo_plus", "environment": "lake", "model": walker, "prompts": 6,
@@ -52,8 +58,7 @@ def words(walker, out, **more):
 
 def test_a_run_killed_at_twenty_moments_is_the_one_that_was_not(walker, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    undisturbed = started(*words(walker, whole))
-    assert undisturbed.wait(timeout=300) == 0
+    finished(*words(walker, whole))
     rng, reached = random.Random(0), []
     for _ in range(KILLS):
         begun = newest_sound(broken / "checkpoints", print) is not None
@@ -77,7 +82,7 @@ def test_a_run_killed_at_twenty_moments_is_the_one_that_was_not(walker, tmp_path
     assert reached == sorted(reached)
     assert len(set(reached)) > 1
     assert reached[-1] < STEPS, "the last kills found a run that was over"
-    assert started("train", "--resume", "--out", broken).wait(timeout=300) == 0
+    finished("train", "--resume", "--out", broken)
     same(broken, whole, STEPS)
 
 

@@ -63,9 +63,17 @@ def test_a_budget_that_is_used_already_is_refused(walker, tmp_path, retrograde):
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        (["--algorithm.clip", "0.3"], "clip_high: the run has 0.2, asked for is 0.3"),
+        pytest.param(
+            ["--algorithm.clip", "0.3"],
+            "clip_high: the run has 0.2, asked for is 0.3",
+            marks=pytest.mark.slow,
+        ),
         (["--algorithm", "rtpo_plus"], "algorithm: the run has 'rtpo', asked for is 'rtpo_plus'"),
-        (["--environment.turns", "12"], "environment_settings.turns: the run has"),
+        pytest.param(
+            ["--environment.turns", "12"],
+            "environment_settings.turns: the run has",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_another_run_is_refused_with_the_difference_shown_unless_it_is_meant(
@@ -116,9 +124,9 @@ def small_disk(most):
 @pytest.mark.parametrize(
     ("most", "named"),
     [
-        (3_000_000, None),  # room for everything
+        pytest.param(3_000_000, None, marks=pytest.mark.slow),  # room for everything
         (500_000, "optimizer.safetensors|step-000001"),  # the weights fit, the moments do not
-        (100_000, "step-000000"),
+        pytest.param(100_000, "step-000000", marks=pytest.mark.slow),
         (10, "manifest.json"),
     ],
 )
@@ -179,7 +187,7 @@ def poisoned_advantage(patch):
     ("poison", "why"),
     [
         (poisoned_weight, "logp_now is not finite"),
-        (poisoned_advantage, "advantage is not finite"),
+        pytest.param(poisoned_advantage, "advantage is not finite", marks=pytest.mark.slow),
     ],
 )
 def test_what_is_not_finite_is_kept_and_can_be_looked_at(
@@ -210,3 +218,18 @@ def test_what_is_not_finite_is_kept_and_can_be_looked_at(
 
 def test_without_poison_nothing_is_kept(whole):
     assert not (whole / "not_finite").exists()
+
+
+def test_weights_that_an_update_ruined_are_neither_published_nor_saved(
+    walker, tmp_path, retrograde
+):
+    run = tmp_path / "run"
+    ruinous = ("--algorithm.learning-rate", "1e30", "--algorithm.warmup-steps", "0")
+    said = retrograde(*words(METHOD, walker, run), *ruinous)
+    assert said.code == 1
+    assert "Traceback" not in said.err
+    assert "lower the learning rate" in said.err
+    assert "The step was not taken" not in said.err or "gradient of optimizer step" in said.err
+    (kept,) = (run / "not_finite").iterdir()
+    assert "logp_now is not finite" in looked_at(kept)
+    assert [path.name for path in checkpoints(run / "checkpoints")] == ["step-000000"]

@@ -58,7 +58,9 @@ def goes_on(retrograde, run, whole):
     same(run, whole)
 
 
-@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_an_iteration_that_ends_in_time_is_finished_and_saved(
     number, whole, walker, tmp_path, monkeypatch, retrograde
 ):
@@ -89,7 +91,9 @@ def forever_at_first_deaf():
     forever()
 
 
-@pytest.mark.parametrize("act", [forever, forever_at_first_deaf])
+@pytest.mark.parametrize(
+    "act", [forever, pytest.param(forever_at_first_deaf, marks=pytest.mark.slow)]
+)
 def test_one_that_only_sampled_is_dropped_and_its_beginning_saved(
     act, whole, walker, tmp_path, monkeypatch, retrograde
 ):
@@ -130,6 +134,7 @@ def test_one_that_learned_is_dropped_and_the_last_checkpoint_is_what_there_is(
     goes_on(retrograde, run, whole)
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_waits_for_nothing(whole, walker, tmp_path, monkeypatch, retrograde):
     def twice():
         signal.raise_signal(signal.SIGINT)
@@ -153,6 +158,7 @@ def test_signals_are_heard_by_others_again_afterwards(walker, tmp_path, monkeypa
     assert [signal.getsignal(number) for number in CODES] == before
 
 
+@pytest.mark.slow
 def test_a_run_that_is_over_is_not_one_that_was_stopped(
     whole, walker, tmp_path, monkeypatch, retrograde
 ):
@@ -200,3 +206,19 @@ def test_a_run_all_of_whose_checkpoints_are_damaged_says_so(walker, tmp_path, re
     assert said.code == 2
     assert "config.json is missing" in said.err
     assert "no sound checkpoint to resume from" in said.err
+
+
+@pytest.mark.slow
+def test_a_comparison_that_is_stopped_says_how_it_goes_on(walker, place, monkeypatch, retrograde):
+    words = (
+        "compare", "--algorithms", "rtpo,grpo", "--environment", "lake", "--model", walker,
+        "--seeds", 1, "--budget", 100000, "--eval-episodes", 2, "--prompts", 2, "--out", "c",
+    )  # fmt: skip
+    with monkeypatch.context() as patch:
+        at(patch, 2, 0, lambda: signal.raise_signal(signal.SIGTERM))
+        said = retrograde(*words)
+    assert said.code == 0
+    assert "`retrograde compare --resume --out DIR` goes on" in said.err
+    (metric_lines,) = place.rglob("metrics.jsonl")  # the second run was not begun
+    assert len(metric_lines.read_text().splitlines()) >= 2
+    assert checkpoints(metric_lines.parent / "checkpoints")

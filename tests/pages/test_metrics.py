@@ -34,7 +34,10 @@ def unexplained(names) -> set[str]:
     return {name for name in names if not any(each.fullmatch(name) for each in known)}
 
 
-@pytest.mark.parametrize("method", RUNS)
+@pytest.mark.parametrize(
+    "method",
+    [name if name == "rtpo" else pytest.param(name, marks=pytest.mark.slow) for name in RUNS],
+)
 def test_every_name_of_a_real_run_is_explained(method, walker, tmp_path, retrograde):  # noqa: F811
     run = tmp_path / "run"
     said = retrograde(

@@ -44,14 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with Terminable():
             end_with_parent()
             return _done(words)
-    except Stopped as stopped:
-        print(stopped.said or "stopped", file=sys.stderr)
-        return stopped.code
-    except KeyboardInterrupt:
-        resumed = words[0] in RESUMED
-        hint = f"; `retrograde {words[0]} --resume --out DIR` goes on" if resumed else ""
-        print(f"stopped{hint}", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as stopped:
+        said = str(stopped) if words[0] == "train" else ""  # a comparison's runs are its own affair
+        print(said or _stopped(words[0]), file=sys.stderr)
+        return stopped.code if isinstance(stopped, Stopped) else INTERRUPTED
+
+
+def _stopped(command: str) -> str:
+    resumed = command in RESUMED
+    return "stopped" + (f"; `retrograde {command} --resume --out DIR` goes on" if resumed else "")
 
 
 def _done(words: list[str]) -> int:

@@ -56,7 +56,10 @@ async def learn(
     if update.has_signal(batch):
         journal.doing("learning")
         steps = _steps(algorithm, state, ports, batch, derived(seed, state.version))
-        journal.add(moved(rows, learner) if steps else {})
+        try:
+            journal.add(moved(rows, learner) if steps else {})
+        except FloatingPointError as cause:
+            raise failure(cause, ports.keep_batch(state, rows, cause), taken=True) from cause
     journal.judged(rows, learner if steps else None)
     if not steps:
         journal.count("update/skipped")

@@ -28,9 +28,9 @@ class NotFiniteError(RunError):
     """The loss or the gradient is not finite."""
 
 
-def failure(cause: FloatingPointError, kept: Path | None) -> NotFiniteError:
-    """What to tell a user."""
-    said = f"{cause}. The step was not taken, and the checkpoints are as they were."
+def failure(cause: FloatingPointError, kept: Path | None, *, taken: bool = False) -> NotFiniteError:
+    """What to tell a user; `taken` says that the steps of an update were taken before."""
+    said = f"{cause}. {'' if taken else 'The step was not taken. '}The checkpoints are untouched."
     if kept is not None:
         said += (
             f" The batch is kept in {kept}. To look at it:\n"

@@ -37,6 +37,9 @@ def moved(rows: Sequence[Row], learner: Learner) -> dict[str, float]:
     that is never below 0.
 
     Source: Schulman, "Approximating KL divergence" (2020), the estimator k3.
+
+    Raises:
+        FloatingPointError: it is not finite: the weights are of no use any more.
     """
     probed = _probed(rows, PROBED_AFTER)
     logs = [
@@ -44,7 +47,13 @@ def moved(rows: Sequence[Row], learner: Learner) -> dict[str, float]:
         for row, logp in zip(probed, learner.score(probed), strict=True)
         for now, then in zip(logp, row.behaviour_logp, strict=True)
     ]
-    return {"kl": sum(math.exp(min(log, LARGEST)) - 1 - log for log in logs) / len(logs)}
+    kl = sum(math.exp(min(log, LARGEST)) - 1 - log for log in logs) / len(logs)
+    if not math.isfinite(kl):
+        raise FloatingPointError(
+            "after an update whose gradients were finite, the weights give log-probabilities that "
+            "are not; lower the learning rate"
+        )
+    return {"kl": kl}
 
 
 def _probed(rows: Sequence[Row], number: int) -> Sequence[Row]:
