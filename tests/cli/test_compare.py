@@ -78,7 +78,7 @@ def test_json_is_what_is_kept_and_nothing_else_is_printed(compared):
     out, printed, _ = compared
     assert json.loads(printed) == recorded(out)
     assert {path.name for path in out.iterdir()} == {
-        "compare.json", "compare.html", "curves.svg", "runs",
+        "compare.json", "compare.html", "curves.svg", "rollouts.html", "runs",
     }  # fmt: skip
 
 

@@ -92,6 +92,10 @@ def test_a_node_shows_its_exact_context_and_answer(page):
     assert answer.evaluate_all("e => e.every(t => t.classList.contains('carried'))")
     assert "log-probability \u22120.100 (90.5 %)" in answer.first.get_attribute("title")
     assert "ratio 1.010" in answer.first.get_attribute("title")  # exp(-0.09 + 0.1)
+    answer.nth(1).click()
+    assert "id 6; log-probability \u22121.500" in turn.locator("[role=status]").inner_text()
+    turn.locator(".tokens").first.press("ArrowLeft")
+    until(turn.locator("[role=status]")).to_contain_text("open: id 4; log-probability")
     # Three turns before: each was shown two tokens and said three.
     context = turn.locator(".tokens.context .token").all_inner_texts()
     assert context == ["look", "left", "right", "door", "<|end|>"] * 3 + ["look", "left"]

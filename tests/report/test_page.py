@@ -6,6 +6,8 @@ import html.parser
 import json
 import math
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -150,12 +152,24 @@ def test_a_long_run_is_sampled(tmp_path):
     assert len(everything) == shelf.count() == 12 * 2 + 6
     room = sum(map(len, packed.values())) // 2
     entries, some = shelf.sampled(room)
-    assert sum(map(len, some.values())) <= room
+    assert len(json.dumps(entries)) + sum(map(len, some.values())) <= room
     assert {entry["key"] for entry in entries} == some.keys()
-    steps = [entry["step"] for entry in entries if entry["played"] == "training"]
+    steps = [entry["step"] for entry in entries]
     assert {1, 12} <= set(steps)
     assert steps == sorted(steps)
     assert len(steps) < 24
+    # Tasks that changed come before all, both their evaluations, but for a third of the room.
+    entries, _ = shelf.sampled(room, [[(True, "test-1"), (True, "test-0")]])
+    kept = [(entry["step"], entry["task"]) for entry in entries if entry["played"] == "greedy"]
+    assert kept == [(0, "test-0"), (0, "test-1"), (12, "test-0"), (12, "test-1")]
+    assert shelf.sampled(room // 8, [[(True, "test-1"), (True, "test-0")]])[0][0]["step"] == 1
+
+
+def test_a_page_stays_small_however_much_was_kept(tmp_path, monkeypatch):
+    run = made(tmp_path, steps=12, groups=2)
+    for most in (135_000, 145_000):
+        monkeypatch.setattr("retrograde.report.page.MOST_BYTES", most)
+        assert most - 4_000 < len(report([run])) <= most
 
 
 def test_runs_are_found_where_a_comparison_leaves_them(tmp_path):
@@ -163,6 +177,22 @@ def test_runs_are_found_where_a_comparison_leaves_them(tmp_path):
     assert runs_under(tmp_path) == runs
     assert runs_under(runs[0]) == runs[:1]
     assert len(json.loads(Page(report(runs)).blocks["head"])["runs"]) == 2
+
+
+def test_runs_with_other_settings_are_other_methods(tmp_path):
+    runs = [made(tmp_path / f"run-{i}", seed=i, steps=1) for i in range(3)]
+    names = [run["summary"]["method"] for run in figures(runs)["runs"]]
+    assert names == ["rtpo on hop, embedded"] * 3
+    manifest = json.loads((runs[2] / "manifest.json").read_text())
+    manifest["settings"]["algorithm_settings"] = {"grow": {"siblings": 4}}
+    (runs[2] / "manifest.json").write_text(json.dumps(manifest))
+    names = [run["summary"]["method"] for run in figures(runs)["runs"]]
+    assert names == ["rtpo on hop, embedded"] * 2 + ["rtpo (siblings 4) on hop, embedded"]
+
+
+def test_a_page_needs_no_torch():
+    code = "import sys, retrograde.report.server; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_what_is_no_run_is_refused(tmp_path):

@@ -96,7 +96,15 @@ interface Method { name: string; runs: Run[] }
 export function methodsOf(head: Head): Method[] {
   const found = new Map<string, Run[]>();
   for (const run of head.runs) found.set(run.summary.method, [...(found.get(run.summary.method) ?? []), run]);
-  return [...found].map(([name, runs]) => ({ name, runs }));
+  const rest = sharedRest(head);
+  return [...found].map(([name, runs]) => ({ name: name.slice(0, name.length - rest.length), runs }));
+}
+
+/** What the names of all methods end with, if there are several: " on hop, embedded". */
+export function sharedRest(head: Head): string {
+  const names = [...new Set(head.runs.map(({ summary }) => summary.method))];
+  const rests = new Set(names.map((name) => name.slice(name.indexOf(" on "))));
+  return names.length > 1 && rests.size === 1 ? [...rests][0]! : "";
 }
 
 function total(run: Run): Column {
@@ -148,7 +156,7 @@ function drawnOf(chart: Chart, methods: Method[], smooth: number, axis: Axis): {
       drawn.push({ name: `${line.name}, as it was`, colour, values: x.map((where) => at(raw[0]!, where)), width: 1, faint: true });
     }
     drawn.push({
-      name: methods.length > 1 ? `${method.name}, ${line.name}` : line.name, colour, width: 1.75, dash: line.dash,
+      name: methods.length === 1 ? line.name : chart.lines.length === 1 ? method.name : `${method.name}, ${line.name}`, colour, width: 1.75, dash: line.dash,
       values: full.map((values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null)),
       ...(several ? { low: full.map((v) => (v.length ? Math.min(...v) : null)), high: full.map((v) => (v.length ? Math.max(...v) : null)) } : {}),
     });
@@ -260,5 +268,7 @@ function brief(value: number, apart: number): string {
   if (size >= 1e6) return `${+(value / 1e6).toPrecision(4)}M`;
   if (size >= 1e4) return `${+(value / 1e3).toPrecision(4)}k`;
   if (size < 1e-3) return value.toExponential(0);
-  return value.toFixed(Math.min(7, Math.max(0, Math.ceil(-Math.log10(apart) - 1e-6))));
+  let digits = 0;
+  while (digits < 7 && Math.abs(apart * 10 ** digits - Math.round(apart * 10 ** digits)) > 1e-6) digits++;
+  return value.toFixed(digits);
 }

@@ -1,5 +1,6 @@
 // Held-out tasks that were learned, or forgotten.
 import { useMemo, useState } from "preact/hooks";
+import { sharedRest } from "./curves";
 import { type Entry, type Flip, type Head } from "./data";
 
 const MOST = 12;
@@ -45,7 +46,7 @@ export function Flips({ head, onChoose }: { head: Head; onChoose: (key: string) 
                 return (
                   <tr key={`${flip.run} ${flip.task}`}>
                     <th scope="row">{flip.task}</th>
-                    {head.runs.length > 1 && <td>{head.runs[flip.run]!.summary.method}, seed {head.runs[flip.run]!.summary.seed}</td>}
+                    {head.runs.length > 1 && <td>{nameOfRun(head, flip.run)}, seed {head.runs[flip.run]!.summary.seed}</td>}
                     <td class="marks">{flip.history.map((won, i) => (
                       <span key={i} class={won === null ? "faint" : won ? "won" : "lost"} title={`step ${flip.steps[i]}`}>
                         {won === null ? "\u2013" : won ? "\u2713" : "\u2717"}
@@ -67,6 +68,11 @@ export function Flips({ head, onChoose }: { head: Head; onChoose: (key: string) 
       {found.length > most && <button type="button" onClick={() => setMost(most + 4 * MOST)}>Show more of {found.length}</button>}
     </section>
   );
+}
+
+function nameOfRun(head: Head, run: number): string {
+  const { method } = head.runs[run]!.summary;
+  return method.slice(0, method.length - sharedRest(head).length);
 }
 
 function nameOf(entry: Entry): string {

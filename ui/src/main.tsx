@@ -3,7 +3,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
-import { Curves } from "./curves";
+import { Curves, sharedRest } from "./curves";
 import { embeddedHead, type Head } from "./data";
 import { Flips } from "./flips";
 import { Rollouts, type Choice } from "./rollouts";
@@ -25,7 +25,7 @@ function App({ given }: { given: Head }) {
   return (
     <main>
       <header class="top">
-        <h1>{titles.length === 1 ? titles[0] : `${head.runs.length} runs`}</h1>
+        <h1>{titles.length === 1 ? titles[0] : `${head.runs.length} runs${sharedRest(head)}`}</h1>
         <nav aria-label="Parts of the page">
           <a href="#curves" onClick={(event) => shown(event, "curves")}>Curves</a>
           <a href="#tasks" onClick={(event) => shown(event, "tasks")}>Tasks</a>

@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { fill, MODES, modesOf, said, scaleOf, type Mode } from "./colour";
 import { advantageOf, loadGroup, shown, type Entry, type Group, type Head, type Turn } from "./data";
+import { sharedRest } from "./curves";
 import { TreeView } from "./tree";
 import { TurnView, type Tint } from "./turn";
 
@@ -38,7 +39,7 @@ export function Rollouts({ head, choice, onChoose }: {
         {head.runs.length > 1 && (
           <label>run <select value={filters.run} onChange={change("run")}>
             <option value="">all</option>
-            {head.runs.map(({ summary }, i) => <option key={i} value={`${i}`}>{summary.method}, seed {summary.seed}</option>)}
+            {head.runs.map(({ summary }, i) => <option key={i} value={`${i}`}>{i + 1}: {summary.method.slice(0, summary.method.length - sharedRest(head).length)}, seed {summary.seed}</option>)}
           </select></label>
         )}
         <label>played for <select value={filters.played} onChange={change("played")}>
@@ -180,7 +181,7 @@ function Chosen({ choice, onChoose, entries, filters }: {
         <TreeView group={group} mode={used} phase={phase} match={{ end: filters.end, outcome: filters.outcome }}
           selected={turn.id} onSelect={(id) => onChoose({ key: group.key, turn: id })} />
         <p class="faint small key">
-          Square: forked. Outlined: carried gradient. Heavy line: the first attempt. {"\u2713"} succeeded, {"\u2717"} did not; the number is the return.
+          Square: forked. Outlined: carried gradient. Empty: says nothing of the colour. Heavy line: the first attempt. {"\u2713"} succeeded, {"\u2717"} did not; the number is the return.
         </p>
       </div>
       <TurnView group={group} turn={turn} phase={phase} tint={tint} onTint={setTint}

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { fill, MODES, said, scaleOf, valueOf, type Mode, type Scale } from "./colour";
 import { carriesGradient, shown, type Group, type Turn } from "./data";
 
-const ROW = 21, RADIUS = 7, LEFT = 22, TOP = 30, LABEL = 150;
+const ROW = 20, RADIUS = 7, LEFT = 34, TOP = 14, LABEL = 130, HEADS = 22;
 
 interface Place { turn: Turn; x: number; y: number }
 
@@ -65,7 +65,7 @@ export function TreeView(props: {
   );
   const present = new Set(places.map(({ turn }) => turn.id));
   const right = Math.max(...places.map(({ x }) => x), LEFT) + LABEL;
-  const tall = TOP + layout.rows * ROW;
+  const tall = Math.max(TOP, ...places.map(({ y }) => y)) + ROW;
 
   useEffect(() => {
     const held = document.activeElement;
@@ -89,11 +89,11 @@ export function TreeView(props: {
   const second = places.find(({ turn }) => turn.depth === 1)?.x ?? first + 60;
   return (
     <div class="canvas" ref={box}>
+      <svg class="heads" width={right} height={HEADS} aria-hidden="true">
+        {columns.map((i) => <text key={i} x={first + i * (second - first)} y={15}>{i ? i + 1 : "turn 1"}</text>)}
+      </svg>
       <svg width={right} height={tall} role="tree" aria-label={`Rollouts of task ${group.task}`}
         onKeyDown={onKeyDown}>
-        <g aria-hidden="true" class="columns">
-          {columns.map((i) => <text key={i} x={first + i * (second - first)} y={13}>{i ? i + 1 : "turn 1"}</text>)}
-        </g>
         <g aria-hidden="true">
           {places.map((place) => <Edge key={place.turn.id} place={place} layout={layout}
             faded={!matching.has(place.turn.id)} group={group} />)}
@@ -104,7 +104,7 @@ export function TreeView(props: {
         </g>
         {places.map((place) => (
           <Node key={place.turn.id} place={place} mode={mode} phase={phase} scale={scale}
-            faded={!matching.has(place.turn.id) || (phase !== null && place.turn.grownIn < phase && valueOf(place.turn, mode, phase) === null)}
+            faded={!matching.has(place.turn.id)}
             fresh={phase !== null && place.turn.grownIn === phase}
             forked={place.turn.children.filter((i) => present.has(`${place.turn.tree}.${i}`)).length > 1}
             selected={place.turn.id === selected} focusable={place.turn.id === selected || (!present.has(selected) && place === places[0])}
@@ -164,8 +164,11 @@ function Edge({ place, layout, faded, group }: { place: Place; layout: Layout; f
   const twin = turn.mergedInto === null ? undefined : layout.places.get(`${turn.tree}.${turn.mergedInto}`);
   const style = faded ? " faded" : "";
   const trunk = turn.trunk && group.trees[turn.tree]!.some((other) => !other.trunk) ? " trunk" : "";
+  const eldest = parent ? undefined : group.trees[turn.tree]!.find((other) => other.parent < 0);
+  const opening = eldest && eldest.id !== turn.id ? layout.places.get(eldest.id) : undefined;
   return (
     <>
+      {opening && <path class={`edge${style}`} d={`M${opening.x} ${opening.y}H${opening.x - 12}Q${x - 20} ${opening.y} ${x - 20} ${opening.y + 8}V${y - 8}Q${x - 20} ${y} ${x - 12} ${y}H${x}`} />}
       {parent && <path class={`edge${trunk}${style}`}
         d={parent.y === y ? `M${parent.x} ${y}H${x}` : bent(parent.x, parent.y, x, y)} />}
       {twin && <path class={`edge merged${style}`} d={`M${x} ${y}Q${x + 16} ${(y + twin.y) / 2} ${twin.x} ${twin.y}`} />}

@@ -32,7 +32,7 @@ export function TurnView(props: {
     ? group.trees.flat().filter((other) => other.parent < 0)
     : tree[turn.parent]!.children.map((i) => tree[i]!);
   return (
-    <article class="turn" aria-label="Selected turn" aria-live="polite">
+    <article class="turn" aria-label="Selected turn">
       <header>
         <h3>Turn {turn.depth + 1}{turn.trunk && tree.length > path.length ? ", first attempt" : ""}</h3>
         <nav class="path" aria-label="Turns on the way">
@@ -52,7 +52,7 @@ export function TurnView(props: {
       </header>
       <Facts turn={turn} phase={phase} visits={visits} />
       {siblings.length > 1 && <Siblings group={group} turn={turn} siblings={siblings} phase={phase} onSelect={onSelect} />}
-      <Tokens group={group} turn={turn} visits={visits} tint={tint} onTint={onTint} />
+      <Tokens key={`${group.key} ${turn.id} tokens`} group={group} turn={turn} visits={visits} tint={tint} onTint={onTint} />
       <Context key={`${group.key} ${turn.id}`} group={group} turn={turn} />
     </article>
   );
@@ -162,6 +162,23 @@ function Tokens({ group, turn, visits, tint, onTint }: {
   const used = possible.includes(tint) ? tint : "logprob";
   const marked = visits.some((each) => each.gradient);
   const old = visit?.before.length ? visit.before : turn.logprobs;
+  const [picked, setPicked] = useState<number | null>(null);
+  const titleOf = (i: number) => {
+    const logp = turn.logprobs[i]!, after = visit?.after[i], entropy = turn.entropies[i];
+    return [
+      `id ${turn.action[i]}`,
+      `log-probability ${shown(logp)} (${(100 * Math.exp(logp)).toFixed(1)} %)`,
+      ...(after === undefined ? [] : [`after the update ${shown(after)}, ratio ${Math.exp(after - (old[i] ?? logp)).toFixed(3)}`]),
+      ...(entropy === undefined ? [] : [`entropy ${shown(entropy)}`]),
+      ...(visit ? [`advantage ${signed(visit.each?.[i] ?? visit.advantage)}`] : []),
+    ];
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!way) return;
+    event.preventDefault();
+    setPicked((now) => Math.min(turn.action.length - 1, Math.max(0, (now ?? (way > 0 ? -1 : turn.action.length)) + way)));
+  };
   return (
     <section>
       <h4>Answer</h4>
@@ -173,24 +190,20 @@ function Tokens({ group, turn, visits, tint, onTint }: {
         </label>
         <span class="faint">{LEGENDS[used]}{marked ? " Underlined: carried gradient." : ""}</span>
       </div>
-      <p class="tokens" tabIndex={0} role="group" aria-label="Tokens of the answer">
+      <p class="tokens" tabIndex={0} role="group" aria-label="Tokens of the answer; left and right arrows pick one" onKeyDown={onKeyDown}>
         {turn.action.map((id, i) => {
           const logp = turn.logprobs[i]!;
           const after = visit?.after[i];
           const ratio = after === undefined ? undefined : after - (old[i] ?? logp);
           const worth = visit ? visit.each?.[i] ?? visit.advantage : null;
           const value = { none: null, logprob: logp, ratio: ratio ?? null, entropy: turn.entropies[i] ?? null, advantage: worth }[used];
-          const title = [
-            `id ${id}`,
-            `log-probability ${shown(logp)} (${(100 * Math.exp(logp)).toFixed(1)} %)`,
-            ...(after === undefined ? [] : [`after the update ${shown(after)}, ratio ${Math.exp(ratio!).toFixed(3)}`]),
-            ...(turn.entropies[i] === undefined ? [] : [`entropy ${shown(turn.entropies[i])}`]),
-            ...(worth === null ? [] : [`advantage ${signed(worth)}`]),
-          ].join("\n");
           const carried = marked && visits.some((each) => each.gradient && (each.each ? each.each[i] !== 0 : true));
-          return <Token key={i} group={group} id={id} title={title} background={tinted(value, used)} carried={carried} />;
+          return <Token key={i} group={group} id={id} title={titleOf(i).join("\n")} background={tinted(value, used)}
+            carried={carried} picked={picked === i} onPick={() => setPicked(picked === i ? null : i)} />;
         })}
       </p>
+      <p class="faint small" role="status">{picked === null ? "Pick a token for its numbers."
+        : `${visible(group.pieces[turn.action[picked]!] ?? "").trim()}: ${titleOf(picked).join("; ")}`}</p>
     </section>
   );
 }
@@ -212,14 +225,14 @@ function tinted(value: number | null, tint: Tint): string | undefined {
   return `color-mix(in srgb, ${colour} ${Math.round(45 * Math.sqrt(share))}%, transparent)`;
 }
 
-function Token({ group, id, title, background, carried }: {
-  group: Group; id: number; title: string; background?: string; carried?: boolean;
+function Token({ group, id, title, background, carried, picked, onPick }: {
+  group: Group; id: number; title: string; background?: string; carried?: boolean; picked?: boolean; onPick?: () => void;
 }) {
   const piece = group.pieces[id] ?? `[${id}]`;
   const special = group.special.has(id);
   return (
     <>
-      <span class={`token${special ? " special" : ""}${carried ? " carried" : ""}`} title={title}
+      <span class={`token${special ? " special" : ""}${carried ? " carried" : ""}${picked ? " picked" : ""}`} title={title} onClick={onPick}
         style={background ? { background } : undefined}>{visible(piece)}</span>
       {group.space}
     </>

@@ -47,6 +47,7 @@ learning rates:
 what DIR holds:
   compare.json   settings, machine, every run with its curve, means, intervals, differences
   compare.html   the same as one page; curves.svg is its picture
+  rollouts.html  its runs as `retrograde report` writes them: curves and rollout trees
   runs/          each run as `retrograde train` leaves it, with its last checkpoint
   tuning/        the runs that chose learning rates
 

@@ -1,6 +1,7 @@
 """`retrograde view`: the page of runs, served on this machine while they train."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
 
 
 def _served(viewer: Viewer) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print(f"{viewer.address}\nCtrl-C ends it.", flush=True)
     with viewer:
         try:

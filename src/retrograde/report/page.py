@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from retrograde.report.flips import flipped
-from retrograde.report.recorded import recorded
+from retrograde.report.recorded import methods_of, recorded
 from retrograde.report.shelf import Shelf
 
-ROOM = 4_400_000
-"""Bytes of a report that rollouts may take; with the page's own, below 5 MB."""
+MOST_BYTES = 4_900_000
+"""Of a report."""
 FLIPS = 400
 """Tasks of a run that the table names."""
 
@@ -27,8 +27,11 @@ def report(runs: Sequence[Path]) -> str:
         ValueError: a directory is no run's, or what it keeps is damaged.
     """
     shelf = Shelf(runs)
-    entries, packed = shelf.sampled(ROOM - len(asset("app.js")) - len(asset("app.css")))
-    head = figures(runs) | {"live": False, "groups": entries, "kept": shelf.count()}
+    told = figures(runs)
+    changed = [[(flip["greedy"], flip["task"]) for flip in run["flips"]] for run in told["runs"]]
+    room = MOST_BYTES - len(page(told))
+    entries, packed = shelf.sampled(room, changed)
+    head = told | {"live": False, "groups": entries, "kept": shelf.count()}
     blocks = "\n".join(
         f'<script type="text/plain" id="group-{key}">{text}</script>'
         for key, text in packed.items()
@@ -44,11 +47,11 @@ def figures(runs: Sequence[Path]) -> dict[str, Any]:
         "written": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         "runs": [
             {
-                "summary": run.summary(),
+                "summary": run.summary(method),
                 "curves": run.curves(),
                 "flips": flipped(run.evaluations)[:FLIPS],
             }
-            for run in told
+            for run, method in zip(told, methods_of(told), strict=True)
         ],
     }
 

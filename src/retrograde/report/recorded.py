@@ -12,6 +12,8 @@ from retrograde.data.stored import EVALUATIONS
 
 POINTS = 1500
 """Iterations shown of a run; of longer ones every second, third, ... line."""
+TOLD = 3
+"""Settings that tell methods apart."""
 Record = Mapping[str, Any]
 
 
@@ -31,12 +33,6 @@ class Recorded:
         return self.manifest["settings"]
 
     @property
-    def method(self) -> str:
-        """What runs are compared by; those that differ in their seed alone share it."""
-        settings = self.settings
-        return f"{settings['algorithm']} on {settings['environment']}, {settings['model']}"
-
-    @property
     def seed(self) -> int:
         """Of tasks, worlds and sampling."""
         return int(self.settings["run"]["seed"])
@@ -46,13 +42,13 @@ class Recorded:
         """The lines of iterations after which held-out tasks were played."""
         return [line for line in self.lines if "eval/success" in line]
 
-    def summary(self) -> dict[str, Any]:
-        """What the cards say."""
+    def summary(self, method: str) -> dict[str, Any]:
+        """What the cards say; runs are compared by their method."""
         last: Record = self.lines[-1] if self.lines else {}
         first, now = self.evaluated[:1], self.evaluated[-1:]
         greedy = "eval/success_greedy"
         return {
-            "method": self.method,
+            "method": method,
             "seed": self.seed,
             "folder": str(self.folder),
             "steps": last.get("step", 0),
@@ -101,6 +97,25 @@ def recorded(folder: Path) -> Recorded:
         raise ValueError(f"{path} is damaged: {cause!r}") from cause
     lines, evaluations = _lines(folder / "metrics.jsonl"), _lines(folder / EVALUATIONS)
     return Recorded(folder, manifest, lines, evaluations)
+
+
+def methods_of(runs: Sequence[Recorded]) -> list[str]:
+    """What runs are compared by: those that differ in their seed alone share it.
+
+    Runs of one algorithm with other settings are told apart by those settings.
+    """
+    held = [dict(leaves(run.settings)) for run in runs]
+    for settings in held:
+        settings.pop("run.seed", None)
+    found: list[str] = []
+    for run, mine in zip(runs, held, strict=True):
+        names = ("algorithm", "environment", "model")
+        alike = [other for other in held if all(other[n] == mine[n] for n in names)]
+        differ = [n for n in mine if any(other.get(n) != mine[n] for other in alike)]
+        told = ", ".join(f"{name.rpartition('.')[2]} {mine[name]}" for name in differ[:TOLD])
+        algorithm = f"{mine['algorithm']} ({told})" if told else mine["algorithm"]
+        found.append(f"{algorithm} on {run.settings['environment']}, {run.settings['model']}")
+    return found
 
 
 def runs_under(folder: Path) -> list[Path]:

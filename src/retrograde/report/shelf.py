@@ -22,6 +22,37 @@ KEY = re.compile(r"([0-9]{1,4})-(step|evaluation)-([0-9]{1,12})-([0-9]{1,6})")
 """Run, what it was played for, iteration, number in the file."""
 
 
+AROUND = 80
+"""Bytes of the element around a packed group."""
+Wanted = tuple[bool, str]
+"""Whether greedily, and the task."""
+
+
+class _Sample:
+    """Groups that are taken until there is no room."""
+
+    def __init__(self, room: int) -> None:
+        """Begin with none."""
+        self.room = room
+        self.is_full = False
+        self.entries: list[dict[str, Any]] = []
+        self.packed: dict[str, str] = {}
+
+    def add(self, run: int, number: int, stored: StoredGroup, keep_free: int = 0) -> None:
+        """Take a group if it is new and there is room for it."""
+        entry = entry_of(run, number, stored)
+        if entry["key"] in self.packed:
+            return
+        text = pack(group_payload(stored))
+        taken = len(text) + len(json.dumps(entry)) + AROUND
+        if taken > self.room - keep_free:
+            self.is_full = not keep_free
+            return
+        self.entries.append(entry)
+        self.packed[entry["key"]] = text
+        self.room -= taken
+
+
 class Shelf:
     """Remembers what each file holds until the file changes."""
 
@@ -78,29 +109,46 @@ class Shelf:
                     return group_payload(stored)
         raise KeyError(key)
 
-    def sampled(self, most_bytes: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    def sampled(
+        self, most_bytes: int, wanted: Sequence[Sequence[Wanted]] = ()
+    ) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """As many groups as there is room for: the entries of a list, and each packed.
 
-        Iterations are taken from the whole length of a run, the first and last before those
-        between; so are evaluations, which may fill a third of the room.
+        First how held-out tasks were played that changed, at a third of the room at most. Then
+        training, from the whole length of a run: the first and last iterations before those
+        between. Then what else was played of evaluations.
+
+        Args:
+            most_bytes: of all that is packed, with the entries.
+            wanted: for each run, tasks whose first and last evaluation matter, the first most.
         """
-        entries: list[dict[str, Any]] = []
-        packed: dict[str, str] = {}
-        room = 0
-        for played, share in ((Played.EVALUATION, most_bytes // 3), (Played.TRAINING, most_bytes)):
-            room = share - sum(map(len, packed.values())) if played is Played.TRAINING else share
+        sample = _Sample(most_bytes)
+        for number, i, stored in self._changed(wanted):
+            sample.add(number, i, stored, keep_free=most_bytes * 2 // 3)
+        for played in Played:
             for number, path in self._spread(played):
-                if room <= 0:
+                if sample.is_full:
                     break
                 for i, stored in enumerate(stored_groups(path, played)):
-                    text = pack(group_payload(stored))
-                    if len(text) <= room:
-                        entry = entry_of(number, i, stored)
-                        entries.append(entry)
-                        packed[entry["key"]] = text
-                        room -= len(text)
-        entries.sort(key=_order)
-        return entries, packed
+                    sample.add(number, i, stored)
+        return sorted(sample.entries, key=_order), sample.packed
+
+    def _changed(
+        self, wanted: Sequence[Sequence[Wanted]]
+    ) -> Iterator[tuple[int, int, StoredGroup]]:
+        """The rollouts before and after of tasks that changed, of all runs in turn."""
+        found: list[tuple[int, int, int, StoredGroup]] = []
+        for number, tasks in enumerate(wanted):
+            files = stored_files(self.runs[number], Played.EVALUATION)
+            ranks = {task: rank for rank, task in enumerate(tasks)}
+            for path in dict.fromkeys((*files[:1], *files[-1:])):
+                for i, stored in enumerate(stored_groups(path, Played.EVALUATION)):
+                    rank = ranks.get((stored.greedy, stored.group.task))
+                    if rank is not None:
+                        found.append((rank, number, i, stored))
+        found.sort(key=lambda each: each[:2])
+        for _, number, i, stored in found:
+            yield number, i, stored
 
     def _spread(self, played: Played) -> list[tuple[int, Path]]:
         """Files of all runs, so that the first few are from everywhere."""
