@@ -1,6 +1,7 @@
 """TensorBoard: event files in `tensorboard/` of the run's directory."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from retrograde.environments.extras import extra
 from retrograde.loggers.logger import About
@@ -16,7 +17,7 @@ class TensorBoard:
 
         folder = about.folder / "tensorboard"
         purge = None if about.run_id is None else about.step + 1 if about.step else 0
-        self._writer = SummaryWriter(str(folder), purge_step=purge)
+        self._writer: Any = SummaryWriter(str(folder), purge_step=purge)
         self.run_id = folder.name
 
     def log(self, step: int, line: Mapping[str, float]) -> None:
