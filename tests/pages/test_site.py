@@ -11,6 +11,7 @@ from retrograde.algorithms.options import options_of
 from retrograde.algorithms.registry import ALGORITHMS
 from retrograde.credit.sibling_mean import SiblingMean
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn
+from retrograde.environments.registry import ENVIRONMENTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -185,3 +186,10 @@ def test_the_advantages_in_the_pictures_are_those_of_the_credit(trained):
     found = {visited: advantage for (_, visited), advantage, trains in visits if trains}
     expected = [float(gain) for gain in pictures.advantages(trained)]
     assert [found[i] for i in sorted(found)] == pytest.approx(expected)
+
+
+def test_every_environment_has_a_page_and_is_in_the_list():
+    listed = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
+    for name in ENVIRONMENTS:
+        assert (ROOT / "docs" / "environments" / f"{name}.md").exists(), name
+        assert f"(environments/{name}.md)" in listed, name
