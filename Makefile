@@ -12,6 +12,8 @@ pip := $(python) -m pip --disable-pip-version-check install -qq
 # All that is looked at again once everything has been installed.
 healthy := $(python) -c "import sys, torch, transformers; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
 supported := $(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
+# npm as the pinned Node.js of requirements/dev.txt brings it.
+npm := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix ui --no-audit --no-fund --no-update-notifier
 special := slow or vllm or ray or browser or oracle
 
 # $(call needs,LEVEL,FILES,COMMANDS): run the commands unless LEVEL was installed from these very
@@ -37,8 +39,18 @@ test: lint ## check style, types, floors and limits, then run the tests
 	$(python) -m pytest -q -m "not ($(special))" $(ARGS)
 
 .PHONY: test-slow
-test-slow: setup-oracle setup-verifiers ## run the tests that take long, fetch a pretrained model or compare with verl
+test-slow: setup-oracle setup-verifiers setup-browser setup-loggers setup-docs ## run the tests that take long, fetch a pretrained model, compare with verl or use a browser
 	$(python) -m pytest -q -m "$(special)" $(ARGS) || [ $$? -eq 5 ] # 5: there are none
+
+.PHONY: ui
+ui: setup-ui ## build the page of reports from ui/ into the package
+	$(npm) run check
+	$(npm) run build
+
+.PHONY: docs
+docs: setup-docs ## build the documentation into site/; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --strict --quiet
+	$(python) scripts/check_site.py site
 
 .PHONY: mutants
 mutants: setup-mutants ## plant faults in a copy, count how many the tests find; takes an hour
@@ -86,6 +98,33 @@ setup-verifiers: setup ## a Python of its own, .venv-verifiers, for the library 
 			-r requirements/verifiers.txt && echo "$$now" > .venv-verifiers/.installed; \
 	fi
 
+.PHONY: setup-docs
+setup-docs: setup
+	$(call needs,docs,requirements/docs.txt,$(pip) -r requirements/docs.txt)
+
+.PHONY: setup-loggers
+setup-loggers: setup-dev ## add trackio, wandb and mlflow, which `--log` can tell
+	$(call needs,loggers,requirements/loggers.txt,$(pip) --no-deps -r requirements/loggers.txt)
+
+.PHONY: setup-ui
+setup-ui: setup-dev
+	@[ ui/node_modules/.package-lock.json -nt ui/package-lock.json ] || \
+		$(npm) ci --ignore-scripts --loglevel=error
+
+.PHONY: setup-browser
+setup-browser: setup-dev ## add playwright, and Chromium where the system has no browser
+	@$(MAKE) --no-print-directory setup-ui || echo "npm failed: tests that need it are skipped"
+	$(call needs,browser,requirements/browser.txt,$(pip) -r requirements/browser.txt)
+	@for name in chromium chromium-browser google-chrome; do \
+		! command -v $$name > /dev/null || exit 0; \
+	done; \
+	as=; [ "$$(id -u)" = 0 ] || as="sudo -n"; \
+	echo "Installing chromium with apt-get"; \
+	{ $$as apt-get install -y -qq --no-install-recommends chromium || { \
+		$$as apt-get update -qq && \
+		$$as apt-get install -y -qq --no-install-recommends chromium; }; } > /dev/null 2>&1 || \
+	echo "It could not be installed: tests that need a browser are skipped"
+
 .PHONY: setup-mutants
 setup-mutants: setup-dev
 	$(call needs,mutants,requirements/mutants.txt,$(pip) -r requirements/mutants.txt)
@@ -100,5 +139,6 @@ setup-mutants: setup-dev
 
 .PHONY: clean
 clean: ## remove .venv, caches and build outputs; runs are kept
-	rm -rf .venv .venv-verifiers dist .hypothesis .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-verifiers ui/node_modules dist site .hypothesis .pytest_cache \
+		.ruff_cache .import_linter_cache
 	find src tests scripts -name __pycache__ -prune -exec rm -rf {} +

@@ -222,9 +222,11 @@ def test_the_tour_runs_as_written(tmp_path):
 
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("[dD]*/*.md")]))
 def test_what_a_page_points_to_is_there(page):
+    # The first page of the site leads to pages that are made while it is built.
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", text)
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    made = ("algorithms/index.md", "reference/index.md") if page.name == "index.md" else ()
+    assert [link for link in links if not (page.parent / link).exists() and link not in made] == []
     modules = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text))
     missing = [m for m in modules if not any((r / m).exists() for r in SOURCES)]
     assert missing == []

@@ -189,7 +189,9 @@ def test_a_damaged_manifest_is_refused_by_name(refused, place):
 def test_a_run_without_checkpoint_is_refused(finished, refused, place):
     for path in (place / "run" / "checkpoints").iterdir():
         path.rename(place / "run" / "checkpoints" / f".{path.name}.unfinished")
-    refused("train", "--resume", "--out", "run", saying="run holds no checkpoint to resume from")
+    refused(
+        "train", "--resume", "--out", "run", saying="run holds no sound checkpoint to resume from"
+    )
 
 
 @pytest.fixture(scope="module")

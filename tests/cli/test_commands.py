@@ -69,7 +69,7 @@ def test_every_command_explains_itself(retrograde, place, words, shown):
 
 
 def test_help_says_what_an_option_means_and_is_by_default(retrograde):
-    text = " ".join(retrograde("train", "--help").out.replace("│", " ").split())
+    text = " ".join(retrograde("train", "--help-all").out.replace("│", " ").split())
     assert re.search(r"--algorithm.siblings INT.*fresh answers at each boundary.*default: 8", text)
     assert re.search(r"--model.lora.rank {None}\|INT.*Rank of the adapter; .*default: None", text)
 
@@ -100,7 +100,7 @@ def metrics(place):
 
 def test_a_run_leaves_what_it_promises(run, place):
     assert {path.name for path in (place / "run").iterdir()} == {
-        "manifest.json", "metrics.jsonl", "rollouts", "checkpoints",
+        "manifest.json", "metrics.jsonl", "evaluations.jsonl", "rollouts", "checkpoints",
     }  # fmt: skip
     lines = metrics(place)
     assert [line["step"] for line in lines] == [0, 1, 2]
@@ -111,7 +111,8 @@ def test_a_run_leaves_what_it_promises(run, place):
         assert all(isinstance(value, int | float) for value in line.values())
     assert lines[-1]["env/steps"] > lines[1]["env/steps"] > lines[0]["env/steps"] == 0
     assert [path.name for path in sorted((place / "run" / "rollouts").iterdir())] == [
-        "step-000001.jsonl", "step-000002.jsonl",
+        "evaluation-000000.jsonl.zst", "evaluation-000001.jsonl.zst", "evaluation-000002.jsonl.zst",
+        "step-000001.jsonl.zst", "step-000002.jsonl.zst",
     ]  # fmt: skip
 
 
@@ -132,6 +133,22 @@ def test_quiet_leaves_the_summary_alone(retrograde, walker):
     assert said.code == 0
     assert "step" not in said.err
     assert "checkpoint: runs/lake-rtpo-0/checkpoints/step-000000" in said.out
+
+
+def test_json_is_an_object_a_line_and_nothing_else_on_stdout(retrograde, place, walker):
+    said = retrograde("train", "--model", walker, *LAKE, *SMALL, "--json", "--out", "run")
+    assert said.code == 0
+    lines = [json.loads(line) for line in said.out.splitlines()]
+    begin, *steps, end = [line for line in lines if line["event"] != "warning"]
+    assert begin["event"] == "begin"
+    assert (begin["out"], begin["environment"]) == ("run", "lake")
+    assert [{"event": "step", **line} for line in metrics(place)] == steps
+    assert end["event"] == "end"
+    assert (place / end["checkpoint"]).is_dir()
+    assert "step" not in said.err
+    again = retrograde("train", "--resume", "--out", "run", "--steps", "3")
+    assert again.code == 0
+    assert "held-out success" in again.out  # how it was shown is not repeated
 
 
 def test_a_second_run_of_the_same_name_gets_a_directory_of_its_own(retrograde, place, walker):
@@ -178,6 +195,17 @@ def test_evaluate_takes_the_worlds_options_from_the_run(retrograde, place, walke
     assert dry["eval/turns"] != found["eval/turns"]
 
 
+def test_evaluate_shows_how_far_it_is(retrograde, walker):
+    words = ("evaluate", walker, "--environment", "lake", "--episodes", "2")
+    told = [line for line in retrograde(*words).err.splitlines() if line.startswith("playing")]
+    assert told == [
+        "playing held-out tasks at temperature 1: 0%",
+        "playing held-out tasks greedily: 50%",
+        "playing held-out tasks greedily: 100%",
+    ]
+    assert "playing" not in retrograde(*words, "--json").err
+
+
 def test_evaluate_can_be_read_by_people(retrograde, walker):
     said = retrograde("evaluate", walker, "--environment", "lake", "--episodes", "2")
     assert said.code == 0
@@ -205,7 +233,7 @@ def test_every_episode_of_a_run_is_closed(retrograde, walker, monkeypatch, fails
     if fails:
         monkeypatch.setattr("retrograde.trainer.loop.learn", stop)
     said = retrograde("train", "--model", walker, *LAKE, *SMALL, "--out", "run")
-    assert said.code == int(fails)
+    assert said.code == (130 if fails else 0)
     assert BookedLake.book.begun > 10
     BookedLake.book.check()
 
@@ -216,5 +244,5 @@ def test_a_run_that_is_stopped_says_how_to_go_on(retrograde, place, walker, monk
 
     monkeypatch.setattr("retrograde.trainer.loop.learn", stop)
     said = retrograde("train", "--model", walker, *LAKE, *SMALL, "--out", "run")
-    assert said.code == 1
+    assert said.code == 130
     assert "--resume" in said.err

@@ -78,7 +78,7 @@ def test_json_is_what_is_kept_and_nothing_else_is_printed(compared):
     out, printed, _ = compared
     assert json.loads(printed) == recorded(out)
     assert {path.name for path in out.iterdir()} == {
-        "compare.json", "compare.html", "curves.svg", "runs",
+        "compare.json", "compare.html", "curves.svg", "rollouts.html", "runs",
     }  # fmt: skip
 
 
@@ -488,3 +488,21 @@ def test_it_teaches(retrograde):
     for expected in ("examples:", "--budget-kind", "grpo:epochs=3+clip=0.3", "--tune", "--resume"):
         assert expected in said.out
     assert "compare" in retrograde("--help").out
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [
+        ("grpo:epochs=0", "in grpo:epochs=0"),
+        ("grpo:epochs=many", "in grpo:epochs=many"),
+        ("grpo:clip=-1", "in grpo:clip=-1"),
+    ],
+)
+def test_a_wrong_setting_is_said_with_the_method_it_is_of(retrograde, method, problem):
+    words = ["--seeds", "1", "--budget", "100", "--out", "c"]
+    said = retrograde("compare", "--algorithms", f"rtpo,{method}", *words)
+    assert said.code == 2
+    assert problem in said.err
+    shared = retrograde("compare", "--algorithms", "rtpo,grpo:epochs=2", *words, "--prompts", "0")
+    assert shared.code == 2
+    assert "grpo" not in shared.err  # what all share is no method's

@@ -51,7 +51,7 @@ def test_what_is_no_policy_is_bad_input(retrograde, stranger, place, written, pr
 
 
 def test_help_names_the_policies(retrograde):
-    said = retrograde("train", "--environment", "hop", "--help")
+    said = retrograde("train", "--environment", "hop", "--help-all")
     assert "{full,drop_thinking,window,markov}" in said.out
     assert "summarise(FILE.py:NAME)" in said.out
 

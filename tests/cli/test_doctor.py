@@ -38,7 +38,7 @@ def test_json(retrograde, place):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "nothing to examine; give --model NAME, --environment NAME or both"),
+        (("--environment.hops", "3"), "unrecognized arguments"),
         (("--model", "embeded"), "no model 'embeded': did you mean embedded"),
         (("--model", "embedded", "--environment.hops", "3"), "unrecognized arguments"),
         (("--model",), "expected one argument"),

@@ -5,19 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from retrograde.rollouts.grow import Grower
 from retrograde.trainer.checkpoint import checkpoints
 
+from .resumed import LONG, STEPS, metrics, same, words
+
 METHODS = ("rtpo", "rtpo_plus")
-STEPS = 3
-LONG = ("--environment", "lake", "--prompts", "6", "--eval-episodes", "2", "--eval-every", "1")
-OPTIONS = (*LONG, "--save-every", "1", "--algorithm.siblings", "3", "--algorithm.min-signal", "1")
 
 KILLED_WHILE_LEARNING = """
 import os, signal, sys
@@ -55,37 +52,6 @@ def save_file(tensors, path, _save=checkpoint.save_file):
 checkpoint.save_file = save_file
 sys.exit(main(sys.argv[1:]))
 """
-
-
-def words(method, model, out):
-    return ["train", "--algorithm", method, "--model", model, *OPTIONS, "--steps", str(STEPS),
-            "--out", str(out), "--quiet"]  # fmt: skip
-
-
-def metrics(out: Path) -> list[dict]:
-    """Every line, without the clock."""
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    timed = ("wall_seconds", "seconds/")
-    return [{k: v for k, v in line.items() if not k.startswith(timed)} for line in lines]
-
-
-def rollouts(out: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in (out / "rollouts").iterdir()}
-
-
-def same(out: Path, other: Path) -> None:
-    assert metrics(out) == metrics(other)
-    assert rollouts(out) == rollouts(other)
-    mine, theirs = checkpoints(out / "checkpoints")[-1], checkpoints(other / "checkpoints")[-1]
-    assert mine.name == theirs.name == f"step-{STEPS:06d}"
-    for name in ("model.safetensors", "trainer/optimizer.safetensors"):
-        one, two = load_file(mine / name), load_file(theirs / name)
-        assert one.keys() == two.keys()
-        assert all(torch.equal(one[key], two[key]) for key in one)
-    states = [json.loads((path / "trainer" / "state.json").read_text()) for path in (mine, theirs)]
-    for state in states:
-        del state["seconds"], state["training_seconds"]
-    assert states[0] == states[1]
 
 
 @pytest.fixture(scope="module")

@@ -29,13 +29,6 @@ def test_a_group_reads_back_the_same():
     assert group_from_json(line) == GROUP
 
 
-def test_text_is_for_people_and_never_read_back():
-    line = group_to_json(GROUP, decode=lambda ids: "".join(map(chr, ids)))
-    said = json.loads(line)["trees"][0][1]["text"]
-    assert said == {"observed": "\x08\x09", "said": "\x04\x05"}
-    assert group_from_json(line) == GROUP
-
-
 def test_another_format_is_refused():
     record = json.loads(group_to_json(GROUP)) | {"format": 99}
     with pytest.raises(ValueError, match="99"):

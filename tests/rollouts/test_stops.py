@@ -17,7 +17,7 @@ from retrograde.policies.scripted import ScriptedPolicy
 from retrograde.rollouts.plans import NEW_TREE, Fork
 
 from .test_contexts import CONTEXTS, speaker
-from .worlds import SpyPolicy, Watched, chat, graded, grower, ids
+from .worlds import SpyPolicy, Watched, graded, grower, ids
 
 PLANT = Fork(NEW_TREE, ROOT_PARENT)
 STOP = Fork(NEW_TREE, ROOT_PARENT, turns=1)
@@ -116,7 +116,7 @@ async def test_contexts_after_a_stop_are_the_ids_the_policy_was_given(context, o
         for i, turn in enumerate(tree.turns)
     )
     assert stored == spy.given()
-    assert [group_from_json(group_to_json(group, chat().decode)) for group in groups] == groups
+    assert [group_from_json(group_to_json(group)) for group in groups] == groups
 
 
 async def test_a_stopped_turn_that_is_gone_on_from_has_no_end():

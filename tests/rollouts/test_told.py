@@ -8,6 +8,7 @@ import pytest
 from tests.trainer.runs import graded_hop, ran, taught_hop
 
 from retrograde.algorithms.grpo import grpo
+from retrograde.data.stored import Scribe
 from retrograde.data.tree import ROOT_PARENT, End, Group
 from retrograde.environments.hop import Hop
 from retrograde.environments.protocol import Observation
@@ -60,7 +61,7 @@ def test_a_run_counts_and_averages_them_by_name():
 
 
 def test_a_line_of_the_journal_holds_their_mean_and_their_number(tmp_path):
-    journal = DiskJournal(tmp_path, State(), lambda *_: None, str, keep_rollouts=0)
+    journal = DiskJournal(tmp_path, State(), lambda *_: None, Scribe(str), bool, keep_rollouts=0)
     for value in (0.0, 0.5, 1.0, 0.5):
         journal.add({"measures/f1": value})
     journal.count("events/call/malformed", 2)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from retrograde.data.wire import group_from_json
+from retrograde.data.stored import stored_groups
 
 pytestmark = pytest.mark.slow
 
@@ -56,8 +56,7 @@ def test_the_checkpoint_loads_in_plain_transformers_and_gives_the_stored_logprob
     assert len(AutoTokenizer.from_pretrained(checkpoint)) <= model.config.vocab_size
     # No update had any signal (nothing was rewarded) or weights moved by 1e-6 a step, so a
     # trunk's stored log-probabilities must be those of the checkpoint up to such a step.
-    group = group_from_json((out / "rollouts/step-000001.jsonl").read_text().splitlines()[0])
-    tree = group.trees[0]
+    tree = next(stored_groups(out)).group.trees[0]
     turn = tree.trunk[-1]
     context, action = tree.context(turn), tree.turns[turn].action
     with torch.inference_mode():

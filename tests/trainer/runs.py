@@ -53,6 +53,8 @@ class Notes:
     updates: list[dict[str, float]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     log: list[str] = field(default_factory=list)
+    judgements: list[tuple[list[Row], bool]] = field(default_factory=list)
+    """The rows of each update, and whether it was made."""
     grown: list[list[Group]] = field(default_factory=list)
     """The groups of each iteration."""
     evaluations: list[tuple[int, dict | None]] = field(default_factory=list)
@@ -65,6 +67,9 @@ class Notes:
 
     def count(self, name: str, number: float = 1) -> None:
         self.counts[name] += number
+
+    def judged(self, rows, learner) -> None:
+        self.judgements.append((list(rows), learner is not None))
 
     def close_step(self, state: State, groups, evaluation) -> None:
         self.grown.append(list(groups))

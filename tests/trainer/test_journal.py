@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from retrograde.data.stored import Scribe
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn
-from retrograde.data.wire import group_from_json
 from retrograde.trainer.journal import DiskJournal
 from retrograde.trainer.run import State
 
@@ -42,15 +42,18 @@ def shown():
     return []
 
 
+def won(tree, leaf):
+    return tree.returns[leaf] >= 1
+
+
 def opened(folder, shown=None, state=None, **options):
     def show(state, what, line):
         if shown is not None:
             shown.append((what, line))
 
     options = {"keep_rollouts": 2} | options
-    return DiskJournal(
-        folder, state or State(), show, lambda ids: " ".join(map(str, ids)), **options
-    )
+    scribe = Scribe(lambda ids: " ".join(map(str, ids)))
+    return DiskJournal(folder, state or State(), show, scribe, won, **options)
 
 
 def lines(folder):
@@ -97,17 +100,6 @@ def test_the_next_line_starts_from_nothing(tmp_path):
     journal.close_step(State(2), GROUPS, None)
     _, line = lines(tmp_path)
     assert not {"policy_loss", "update/steps", "eval/success"} & line.keys()
-
-
-@pytest.mark.parametrize(("keep", "stored"), [(0, 0), (2, 2), (-1, 3)])
-def test_the_first_trees_of_an_iteration_are_stored(tmp_path, keep, stored):
-    journal = opened(tmp_path, keep_rollouts=keep)
-    journal.close_step(State(1), GROUPS, None)
-    path = tmp_path / "rollouts" / "step-000001.jsonl"
-    found = path.read_text().splitlines() if path.exists() else []
-    assert [group_from_json(line) for line in found] == GROUPS[:stored]
-    if found:
-        assert json.loads(found[0])["trees"][0][0]["text"] == {"observed": "1", "said": "2"}
 
 
 def test_lines_of_iterations_that_are_done_again_are_dropped(tmp_path):

@@ -81,13 +81,15 @@ async def sampled():
 
 
 async def taken(algorithm, learner, rows):
-    """The log of a learner that took one update."""
+    """The log of a learner that took one update, but for the last score: how far it all led."""
     actors, state, watching = Actors(), State(), Watching(learner)
     ports = Ports(lambda step, page: [], actors, watching, Notes(), None, None)
     trained = await learn(algorithm, state, ports, rows, 3, seed=1)
     assert actors.versions == [1]
     assert trained == {row.turn for row in rows}
-    return watching.log
+    *log, (last, _, _) = watching.log
+    assert last == "score"
+    return log
 
 
 def before(algorithm, rows):

@@ -75,7 +75,7 @@ class TransformersLearner:
         gradient of exactly 0 takes no step: `grad_norm` says so.
 
         Raises:
-            FloatingPointError: the gradient is not finite; the weights are left as they were.
+            FloatingPointError: loss or gradient is not finite; the weights are left as they were.
         """
         tokens = ActionTokens.of(rows).to(self.model.device)
         if loss.kl:
@@ -84,6 +84,7 @@ class TransformersLearner:
         weight_T = loss.weights(tokens)
         self.optimizer.zero_grad()
         metrics = self._backward(rows, loss, tokens, weight_T)
+        self.optimizer.check(metrics["policy_loss"])
         return metrics | self.optimizer.step()
 
     def _backward(

@@ -25,11 +25,14 @@ from retrograde.backends.model_options import ModelOptions
 from retrograde.backends.recommended import Recommended
 from retrograde.backends.stops import generation_eos, padding_id
 from retrograde.backends.weights import recompute_layers
+from retrograde.data.stored import Scribe
 
 if TYPE_CHECKING:
     from peft import PeftModel
 
 T = TypeVar("T")
+TAGGED = (("<", ">"), ("[", "]"))
+"""How added tokens begin and end that mark something, whether their tokenizer says so or not."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,16 @@ class LoadedModel:
     def text(self, ids: Sequence[int]) -> str:
         """What ids say, special tokens included; for people."""
         return str(self.tokenizer.decode(list(ids)))
+
+    @property
+    def scribe(self) -> Scribe:
+        """Knows what ids say, and which stand outside the text: `<|end|>`, `<think>`, stops."""
+        added = {
+            i
+            for i, token in self.tokenizer.added_tokens_decoder.items()
+            if token.special or (token.content[:1], token.content[-1:]) in TAGGED
+        }
+        return Scribe(self.text, added | set(self.tokenizer.all_special_ids))
 
     def save(self, directory: Path) -> None:
         """Write what plain `from_pretrained` reads: a model's, or peft's of an adapter."""

@@ -51,6 +51,15 @@ class Optimizer:
         """Forget the last gradient."""
         self._adam.zero_grad(set_to_none=True)
 
+    def check(self, loss: float) -> None:
+        """Refuse a loss whose gradient must not be followed.
+
+        Raises:
+            FloatingPointError: it is not finite.
+        """
+        if not math.isfinite(loss):
+            raise FloatingPointError(f"the loss of optimizer step {self.steps} is {loss}")
+
     def step(self) -> dict[str, float]:
         """One step along the gradient; none where it is exactly 0, and `grad_norm` says so.
 
@@ -60,7 +69,7 @@ class Optimizer:
         norm = nn.utils.clip_grad_norm_(self._exact.values(), self.update.max_grad_norm)
         if not math.isfinite(norm):
             raise FloatingPointError(
-                f"the gradient of update {self.steps} is not finite (norm {norm}); "
+                f"the gradient of optimizer step {self.steps} is not finite (norm {norm}); "
                 f"lower the learning rate or look at the rewards"
             )
         if norm == 0:  # rows that cancel each other say nothing, and momentum is not asked

@@ -23,6 +23,7 @@ from retrograde.cli.job import Job, Processes, done_here
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import Settings
 from retrograde.cli.train import check_out, claimed, resolved
+from retrograde.report.page import report
 from retrograde.trainer.comparison import (
     Method,
     Outcome,
@@ -34,6 +35,7 @@ from retrograde.trainer.comparison import (
 from retrograde.trainer.manifest import commit, differing
 
 RECORD = "compare.json"
+ROLLOUTS = "rollouts.html"
 MAY_CHANGE = ("arguments", "baseline", "jobs")
 """Settings that a resumed comparison may be given anew: they change no run."""
 
@@ -145,6 +147,8 @@ def _compared(comparison: Comparison) -> int:
         picture = curves(record)
         (out / "curves.svg").write_text(picture)
         (out / "compare.html").write_text(page(record, picture))
+        runs = sorted(path.parent for path in (out / "runs").glob("*/*/manifest.json"))
+        (out / ROLLOUTS).write_text(report(runs))
     finally:
         os.close(comparison.lock)
     if contest.as_json:
@@ -153,6 +157,7 @@ def _compared(comparison: Comparison) -> int:
         console = Console(file=sys.stdout)
         printed(record, console)
         console.print(f"page: {out / 'compare.html'}", soft_wrap=True, highlight=False)
+        console.print(f"rollouts: {out / ROLLOUTS}", soft_wrap=True, highlight=False)
     everything = [
         outcome.status
         for method in comparison.methods.values()

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,38 +25,20 @@ NOT_SHARED = {
 NOT_REPEATED = ("--resume", "--json", "--quiet")
 ABOUT = """\
 Train several methods from one warm start to one budget, on the same tasks and seeds, and say what
-came out: success, area under the curve and cost, each with an interval over seeds, and the
-difference to a baseline, seed by seed. Seed 0 of every method runs first, then seed 1, so that a
-machine that slows down slows all alike.
+came out: success, area under the curve and cost, with intervals over seeds, and the difference to
+a baseline, seed by seed. Seed 0 of every method runs first, then seed 1.
 """
 MORE = """\
-methods:
-  A method is the name of an algorithm (`retrograde list algorithms`), with settings of its own
-  after a colon, joined by +. They are those that `retrograde train --algorithm NAME --help` lists
-  under --algorithm; lr is short for learning-rate. What you write is the method's label.
-    --algorithms "rtpo,grpo,grpo:epochs=3+clip=0.3"
-
-the same for every method:
-  Any other option of `retrograde train` passes through: --environment.hops 5, --prompts 16,
-  --eval-episodes 256, --eval-every 2, --temperature 1, --keep-rollouts 0, ...
-
-learning rates:
-  --tune lr=1e-4,3e-4,1e-3 tries these for every method, on seeds (1000, 1001, ...) that are not
-  those of the comparison and on held-out tasks of their own, and takes for each the one with the
-  highest final success; among equals the smallest. What that cost is reported beside the result.
-
-what DIR holds:
-  compare.json   settings, machine, every run with its curve, means, intervals, differences
-  compare.html   the same as one page; curves.svg is its picture
-  runs/          each run as `retrograde train` leaves it, with its last checkpoint
-  tuning/        the runs that chose learning rates
-
-A run uses at most one iteration more than its budget; the true figures are recorded. Exit code 1
-means that a run failed; the others are finished and reported, and --resume tries it again.
+A method is the name of an algorithm, with settings of its own after a colon, joined by +: those
+that `retrograde train --algorithm NAME --help` lists under --algorithm; lr means learning-rate.
+Any other option of `retrograde train` is the same for all: --environment.hops 5, --prompts 16, ...
+--tune chooses on seeds (1000, 1001, ...) and held-out tasks that the comparison does not use.
+DIR holds compare.json, compare.html, rollouts.html, and what each run left in runs/ and tuning/.
+A run uses at most one iteration more than its budget. Exit code 1: one failed; --resume retries.
 
 examples:
   retrograde compare --algorithms rtpo,grpo --environment hop --seeds 3 --budget 200000 --out runs/c
-  retrograde compare --algorithms rtpo,grpo,grpo:epochs=3 --environment lake --seeds 3 \\
+  retrograde compare --algorithms "rtpo,grpo,grpo:epochs=3+clip=0.3" --environment lake --seeds 3 \\
       --budget 40000 --budget-kind turns --tune lr=3e-4,1e-3 --jobs 2 --out runs/lake
   retrograde compare --resume --out runs/c
 """
@@ -170,7 +153,7 @@ def contest_from(arguments: Sequence[str]) -> Contest:
         ValueError: something is missing, unknown, out of range or cannot be combined.
         SystemExit: an option is unknown or of the wrong type; the reason has been printed.
     """
-    asked, rest = _parser().parse_known_args(list(arguments))
+    asked, rest = parser().parse_known_args(list(arguments))
     for name in ("algorithms", "seeds", "budget", "out"):
         if getattr(asked, name) is None:
             raise ValueError(f"--{name} is needed; `{PROG} --help` shows examples")
@@ -194,7 +177,7 @@ def contest_from(arguments: Sequence[str]) -> Contest:
     shared = ("--environment", asked.environment, "--model", asked.model, *rest)
     return Contest(
         tuple(specs),
-        tuple(parse_train([*spec.words(), *shared], PROG) for spec in specs),
+        tuple(_settings(spec, shared) for spec in specs),
         seeds,
         kind,
         budget,
@@ -210,9 +193,26 @@ def contest_from(arguments: Sequence[str]) -> Contest:
     )
 
 
+def _settings(spec: Spec, shared: Sequence[str]) -> Settings:
+    """A method as `retrograde train` understands it; what is wrong names whose setting it is."""
+    plain = ["--algorithm", spec.algorithm, *shared]
+    if not spec.options:
+        return parse_train(plain, PROG)
+    parse_train(plain, PROG)  # what is wrong here is not the method's own
+    try:
+        return parse_train(
+            [*spec.words(), *shared], f"retrograde train --algorithm {spec.algorithm}"
+        )
+    except ValueError as cause:
+        raise ValueError(f"{spec.label}: {cause}") from cause
+    except SystemExit:
+        print(f"error: --algorithms: in {spec.label}", file=sys.stderr)
+        raise
+
+
 def named_out(arguments: Sequence[str]) -> Path | None:
     """What `--out` says, the other words left unread."""
-    return _parser().parse_known_args(list(arguments))[0].out
+    return parser().parse_known_args(list(arguments))[0].out
 
 
 def without_budget(settings: Settings) -> Settings:
@@ -276,15 +276,16 @@ def _tuning(asked: argparse.Namespace, specs: Sequence[Spec], budget: float) -> 
     return Tuning(rates, tuple(range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + seeds)), less)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command's options, those of the runs left out."""
+    made = argparse.ArgumentParser(
         prog=PROG,
         description=ABOUT,
         epilog=MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
+    add = made.add_argument
     add("--algorithms", metavar="A,B,...", help="the methods, with commas between them")
     learnt = "what all of them learn (default: hop)"
     add("--environment", default="hop", metavar="NAME", help=learnt)
@@ -306,4 +307,4 @@ def _parser() -> argparse.ArgumentParser:
     add("--resume", action="store_true", help="go on with the comparison in DIR")
     add("--quiet", action="store_true", help="print the result only")
     add("--json", action="store_true", help="print compare.json and nothing else on stdout")
-    return parser
+    return made

@@ -1,4 +1,4 @@
-"""`retrograde doctor`: examine a model's rendering, or an environment, before training on it."""
+"""`retrograde doctor`: examine this machine, a model's rendering, or an environment."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ from functools import partial
 from rich.console import Console
 from rich.text import Text
 
+from retrograde.cli.folded import Folded
 from retrograde.data.report import Report, Verdict
 
 STYLES = {Verdict.PROVEN: "green", Verdict.FAILED: "bold red", Verdict.NOTE: "yellow"}
@@ -17,15 +18,15 @@ WIDTH = 8
 
 def main(arguments: Sequence[str]) -> Callable[[], int]:
     """Check what is asked for, and return the examination."""
-    parser = _parser()
-    asked, rest = parser.parse_known_args(list(arguments))
-    if asked.model is None and asked.environment is None:
-        raise ValueError(
-            "doctor: nothing to examine; give --model NAME, --environment NAME or both"
-        )
+    words = parser()
+    asked, rest = words.parse_known_args(list(arguments))
     if rest and asked.environment is None:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        words.error(f"unrecognized arguments: {' '.join(rest)}")
     examinations: list[Callable[[], Report]] = []
+    if asked.model is None and asked.environment is None:
+        from retrograde.cli import doctor_machine  # not before: it loads torch
+
+        examinations.append(doctor_machine.check())
     if asked.model is not None:
         from retrograde.cli.doctor_model import check  # not before: it loads torch
 
@@ -67,18 +68,25 @@ def written(report: Report) -> Text:
     return text
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
         prog="retrograde doctor",
-        description="Examine a model's tokenizer and chat template: whether chats put together "
-        "turn by turn have the template's own token ids, whether every trained span ends in a "
-        "stop id, whether text that looks like control tokens stays text. Examine an environment: "
-        "whether it keeps its contract; its options (--environment.X) may follow. Exit code 0: "
-        "proven; 1: not; 2: bad input.",
-        epilog="example: retrograde doctor --model smollm2-135m",
+        description="Without --model and --environment: examine this machine and this "
+        "installation: versions, devices, memory, disk, write rights, optional packages, and "
+        "whether sampling and learning agree on log-probabilities. With --model: examine its "
+        "tokenizer and chat template: whether chats put together turn by turn have the template's "
+        "own token ids, whether every trained span ends in a stop id, whether text that looks like "
+        "control tokens stays text. With --environment: examine whether it keeps its contract; its "
+        "options (--environment.X) and --tasks N, --seed N, --threaded may follow. Green is "
+        "proven, yellow is worth knowing, red is wrong, with the remedy. Exit code 0: nothing is "
+        "wrong; 1: something is; 2: bad input.",
+        epilog="examples:\n  retrograde doctor\n  retrograde doctor --model smollm2-135m\n"
+        "  retrograde doctor --environment FILE.py:NAME --tasks 20",
+        formatter_class=Folded,
         allow_abbrev=False,
     )
-    parser.add_argument("--model", help="a registered name, a directory, or a hub id")
-    parser.add_argument("--environment", help="a registered name, or FILE.py:NAME")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser
+    made.add_argument("--model", metavar="M", help="a registered name, a directory, or a hub id")
+    made.add_argument("--environment", metavar="E", help="a registered name, or FILE.py:NAME")
+    made.add_argument("--json", action="store_true", help="print one JSON object")
+    return made

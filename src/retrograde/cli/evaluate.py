@@ -15,19 +15,50 @@ from retrograde.backends.loaded import LoadedModel
 from retrograde.backends.model_options import PLAIN, ModelOptions
 from retrograde.backends.models import load_model, model_directory
 from retrograde.backends.sampler import TransformersPolicy
+from retrograde.cli.folded import Folded
 from retrograde.cli.panel import Panel
 from retrograde.cli.settings import parse_environment
 from retrograde.environments.protocol import Environment
 from retrograde.environments.threaded import Threaded
+from retrograde.policies.protocol import Answer, Ids, Policy, Sampling
 from retrograde.rendering.history import Renderer
 from retrograde.trainer.evaluation import evaluate
 from retrograde.trainer.manifest import read_manifest
 from retrograde.trainer.run import Run
 
 
+class Shown:
+    """A policy that shows how far an evaluation is: half of it at temperature 1, half greedily."""
+
+    def __init__(self, policy: Policy, turns: int, progress: Callable[[str, float], None]) -> None:
+        """Bind a policy; all tasks take their turns together, so its calls are counted."""
+        self._policy, self.version = policy, policy.version
+        self._turns = turns
+        self._progress = progress
+        self._half, self._calls = 0, 0
+
+    async def sample(self, contexts: Sequence[Ids], sampling: Sampling, seed: int) -> list[Answer]:
+        """The policy's own answers."""
+        how = "at temperature 1" if sampling.temperature else "greedily"
+        share = (self._half + min(1.0, self._calls / self._turns)) / 2
+        self._progress(f"playing held-out tasks {how}", share)
+        self._calls += 1
+        return await self._policy.sample(contexts, sampling, seed)
+
+    async def score(self, contexts: Sequence[Ids], actions: Sequence[Ids]) -> list[list[float]]:
+        """The policy's own."""
+        return await self._policy.score(contexts, actions)
+
+    def next_half(self, *, is_last: bool) -> None:
+        """All tasks were played once."""
+        self._half, self._calls = self._half + 1, 0
+        if is_last:
+            self._progress("playing held-out tasks greedily", 1.0)
+
+
 def main(arguments: Sequence[str]) -> Callable[[], int]:
     """Check what is asked for, and return the evaluation."""
-    asked, rest = _parser().parse_known_args(list(arguments))
+    asked, rest = parser().parse_known_args(list(arguments))
     if asked.episodes is not None and asked.episodes < 1:
         raise ValueError(f"--episodes: at least 1 is needed, got {asked.episodes}")
     recorded, run, options = _recorded(Path(asked.checkpoint), asked.environment)
@@ -47,16 +78,19 @@ def _evaluated(
     policy = TransformersPolicy(
         loaded.model, loaded.chat.stop_ids, max_tokens_per_microbatch=budget
     )
-    metrics = asyncio.run(
-        evaluate(
-            Threaded(environment) if run.threaded else environment,
-            Renderer(loaded.chat, environment.context),
-            policy,
-            episodes=asked.episodes or run.eval_episodes or recommended.eval_episodes,
-            max_new_tokens=tokens,
-            limits=run.limits(policy.max_context_tokens),
+    with Panel("evaluate", Run(), quiet=asked.json) as panel:
+        shown = Shown(policy, environment.turn_limit, panel.progress)
+        metrics = asyncio.run(
+            evaluate(
+                Threaded(environment) if run.threaded else environment,
+                Renderer(loaded.chat, environment.context),
+                shown,
+                episodes=asked.episodes or run.eval_episodes or recommended.eval_episodes,
+                max_new_tokens=tokens,
+                limits=run.limits(policy.max_context_tokens),
+                watch=lambda _groups, greedy: shown.next_half(is_last=greedy),
+            )
         )
-    )
     if asked.json:
         print(json.dumps(metrics))
         return 0
@@ -88,20 +122,22 @@ def _recorded(checkpoint: Path, name: str) -> tuple[list[str], Run, ModelOptions
     return words, Run(**settings["run"]), ModelOptions.recorded(settings.get("model_settings", {}))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
         prog="retrograde evaluate",
         description="Play held-out tasks with a checkpoint, at temperature 1 and greedily. "
         "Options of the environment (--environment.hops 5) are taken from the checkpoint's run "
         "where they are not given.",
-        epilog="example: retrograde evaluate runs/hop-rtpo-0/checkpoints/step-000010 "
+        epilog="example:\n  retrograde evaluate runs/hop-rtpo-0/checkpoints/step-000010 "
         "--environment hop",
+        formatter_class=Folded,
         allow_abbrev=False,
     )
-    parser.add_argument("checkpoint", help="a directory, a registered name, or a hub id")
-    parser.add_argument("--environment", required=True, help="what to play")
-    parser.add_argument(
+    made.add_argument("checkpoint", help="a directory, a registered name, or a hub id")
+    made.add_argument("--environment", required=True, help="what to play")
+    made.add_argument(
         "--episodes", type=int, help="held-out tasks (default: the run's, or the model's)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser
+    made.add_argument("--json", action="store_true", help="print one JSON object")
+    return made

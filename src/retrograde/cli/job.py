@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from retrograde.cli.stopping import WITH_PARENT
 from retrograde.cli.train import carried_out, prepared, settings_from
-from retrograde.trainer.checkpoint import checkpoints
+from retrograde.trainer.checkpoint import checkpoints, newest_sound
 from retrograde.trainer.comparison import Kind, Outcome, outcome_of
 from retrograde.trainer.run import State
 
@@ -58,7 +59,7 @@ class Job:
         """
         self.said.unlink(missing_ok=True)
         whole = (self.folder / "manifest.json").exists()
-        if whole and checkpoints(self.folder / "checkpoints"):
+        if whole and newest_sound(self.folder / "checkpoints", lambda _: None):
             return [*self.words, "--resume"]
         if self.folder.exists():
             shutil.rmtree(self.folder)
@@ -74,6 +75,8 @@ class Job:
         for old in checkpoints(self.folder / "checkpoints")[:-1]:
             shutil.rmtree(old)
         lines = _lines(self.folder)
+        if (self.share(lines[-1]) or 1.0) < 1.0:  # a signal stops a run without a fault
+            raise ValueError(f"it was stopped at step {lines[-1]['step']}")
         return outcome_of(self.seed, lines, self.kind, self.budget)
 
     def failure(self, error: str, everything: str) -> Outcome:
@@ -144,10 +147,11 @@ class Processes:
                 raise KeyboardInterrupt
             process = subprocess.Popen(  # noqa: S603 - our own command
                 [word for word in command if word != "--quiet"],
+                stdin=subprocess.PIPE,  # its end is ours: see `end_with_parent`
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                env=os.environ | {"OMP_NUM_THREADS": "1", WITH_PARENT: "1"},
             )
             self._running.add(process)
         said: deque[str] = deque(maxlen=SHOWN_LINES)
@@ -159,6 +163,8 @@ class Processes:
                     told("running", job.share(last), last)
         with self._lock:
             self._running.discard(process)
+            if self._stopped:
+                raise KeyboardInterrupt
         if process.returncode:
             reason = said[-1].strip() if said else f"exit code {process.returncode}"
             return job.failure(reason, "".join(said))

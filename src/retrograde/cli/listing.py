@@ -11,18 +11,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from retrograde.cli.folded import Folded
+
 
 def main(arguments: Sequence[str]) -> Callable[[], int]:
     """Read what is asked for, and return the listing."""
-    parser = argparse.ArgumentParser(
+    asked = parser().parse_args(list(arguments))
+    return partial(_list, asked.what, as_json=asked.json)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
         prog="retrograde list",
         description="What --algorithm, --environment, --model and --reward can name.",
-        epilog="example: retrograde list algorithms",
+        epilog="example:\n  retrograde list algorithms",
+        formatter_class=Folded,
+        allow_abbrev=False,
     )
-    parser.add_argument("what", choices=("algorithms", "environments", "models", "rewards"))
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    asked = parser.parse_args(list(arguments))
-    return partial(_list, asked.what, as_json=asked.json)
+    kinds = ("algorithms", "environments", "models", "rewards")
+    made.add_argument("what", choices=kinds, help="one of these")
+    made.add_argument("--json", action="store_true", help="print one JSON object, with options")
+    return made
 
 
 def _list(what: str, *, as_json: bool) -> int:

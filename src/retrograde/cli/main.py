@@ -1,19 +1,28 @@
-"""The command `retrograde`: exit code 0 for done, 1 for failed, 2 for bad input."""
+"""The command `retrograde`: exit code 0 for done, 1 for failed, 2 for bad input.
+
+SIGTERM ends it with 0 and Ctrl-C with 130, once what can be kept has been kept.
+"""
 
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from retrograde.cli.quiet import quiet_libraries
+from retrograde.cli.stopping import Stopped, Terminable, end_with_parent
+from retrograde.trainer.failure import RunError
 
 COMMANDS = {
     "train": ("retrograde.cli.train", "train a model on an environment"),
     "evaluate": ("retrograde.cli.evaluate", "success of a checkpoint on held-out tasks"),
     "compare": ("retrograde.cli.compare", "compare algorithms at equal budget, over several seeds"),
-    "doctor": ("retrograde.cli.doctor", "prove a model's rendering, or an environment's contract"),
+    "report": ("retrograde.cli.report", "write runs as one page: curves, tasks, rollout trees"),
+    "view": ("retrograde.cli.view", "serve that page while runs train"),
+    "export": ("retrograde.cli.export", "stored rollouts as SFT or preference data"),
+    "doctor": ("retrograde.cli.doctor", "examine this machine, a model, or an environment"),
     "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
+    "completion": ("retrograde.cli.completion", "let bash, zsh or fish complete all this"),
 }
-BAD_INPUT = 2
+BAD_INPUT, INTERRUPTED = 2, 130
 RESUMED = ("train", "compare")
 """Commands that go on where they were stopped."""
 
@@ -32,16 +41,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     quiet_libraries()
     try:
-        try:
-            run = import_module(COMMANDS[words[0]][0]).main(words[1:])
-        except ValueError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return BAD_INPUT
+        with Terminable():
+            end_with_parent()
+            return _done(words)
+    except KeyboardInterrupt as stopped:
+        said = str(stopped) if words[0] == "train" else ""  # a comparison's runs are its own affair
+        print(said or _stopped(words[0]), file=sys.stderr)
+        return stopped.code if isinstance(stopped, Stopped) else INTERRUPTED
+
+
+def _stopped(command: str) -> str:
+    resumed = command in RESUMED
+    return "stopped" + (f"; `retrograde {command} --resume --out DIR` goes on" if resumed else "")
+
+
+def _done(words: list[str]) -> int:
+    try:
+        run = import_module(COMMANDS[words[0]][0]).main(words[1:])
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    try:
         return run()
-    except KeyboardInterrupt:
-        resumed = words[0] in RESUMED
-        hint = f"; `retrograde {words[0]} --resume --out DIR` goes on" if resumed else ""
-        print(f"stopped{hint}", file=sys.stderr)
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.algorithms.registry import algorithm_named
@@ -39,8 +39,9 @@ class RunSettings(TypedDict, total=False):
     eval_every: int | None
     eval_first: int
     eval_episodes: int | None
-    save_every: int
+    save_every: int | None
     keep_checkpoints: int
+    keep_best: str | None
     keep_rollouts: int
     max_tokens_per_microbatch: int
     turn_seconds: float
@@ -76,7 +77,8 @@ def train(
     model_options: "ModelOptions | None" = None,
     reward: "Sequence[str | Reward | Weighted]" = (),
     out: Path | str | None = None,
-    resume: bool = False,
+    resume: bool | Literal["anyway"] = False,
+    log: Sequence[str] = (),
     quiet: bool = False,
     **run: Unpack[RunSettings],
 ) -> Trained:
@@ -90,24 +92,26 @@ def train(
             `ModelOptions(lora=Lora(rank=16))`; None for all of it, in float32.
         reward: what turns earn instead: as `--reward` takes it, or functions, or `Weighted` ones.
         out: where the run is kept; a new directory in runs/ if left out.
-        resume: go on with the run in `out`.
+        resume: go on with the run in `out`; "anyway" also with other settings, which are shown.
+        log: loggers that are told as well: tensorboard, trackio, wandb, mlflow.
         quiet: show nothing.
         run: how long, how much at once, and so on: the fields of `Run`.
 
     Raises:
         ValueError: bad input; nothing has been written.
+        RunError: the run cannot go on, and why; KeyboardInterrupt: it was stopped, and saved.
     """
     quiet_libraries()
     from retrograde.backends.model_options import PLAIN
-    from retrograde.cli.settings import Settings, fitting
-    from retrograde.cli.train import check_out
+    from retrograde.cli.settings import Settings
+    from retrograde.loggers.registry import loggers_named
     from retrograde.rewards.registry import rewards_named
 
     world = environment_named(environment)() if isinstance(environment, str) else environment
     method = algorithm_named(algorithm)() if isinstance(algorithm, str) else algorithm
     named = algorithm if isinstance(algorithm, str) else "own"
     wanted = Run(**run)
-    settings = fitting(
+    return _done(
         Settings(
             named,
             environment if isinstance(environment, str) else world.name,
@@ -117,13 +121,23 @@ def train(
             model_options or PLAIN,
             wanted,
             rewards_named(reward),
-            _place(out, f"{world.name}-{named}-{wanted.seed}", resume=resume),
-            resume,
+            _place(out, f"{world.name}-{named}-{wanted.seed}", resume=bool(resume)),
+            bool(resume),
             quiet,
             (),
+            resume == "anyway",
+            loggers_named(",".join(log)),
         )
     )
-    check_out(settings.out, resume=resume)
+
+
+def _done(asked: "Settings") -> Trained:
+    """Check everything, train, and say what came of it."""
+    from retrograde.cli.settings import fitting
+    from retrograde.cli.train import check_out
+
+    settings = fitting(asked)
+    check_out(settings.out, resume=settings.resume)
     _in_peace(settings)
     lines = (settings.out / "metrics.jsonl").read_text().splitlines()
     last = checkpoints(settings.out / "checkpoints")[-1]

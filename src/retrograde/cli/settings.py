@@ -17,21 +17,20 @@ from retrograde.algorithms.fit import obstacles
 from retrograde.algorithms.options import written_out
 from retrograde.algorithms.registry import ALGORITHMS, algorithm_named
 from retrograde.backends.model_options import ModelOptions
+from retrograde.cli.train_help import EXAMPLES, short_help
 from retrograde.environments.description import described
 from retrograde.environments.protocol import Environment
 from retrograde.environments.registry import ENVIRONMENTS, check_installed, environment_named
+from retrograde.loggers.registry import LOGGERS, loggers_named
 from retrograde.rendering.context import shown_under
 from retrograde.rewards.registry import REWARDS, rewards_named
 from retrograde.rewards.weighted import Rewards
 from retrograde.trainer.run import Run
 
-EXAMPLES = """
-examples:
-  retrograde train
-  retrograde train --algorithm grpo --environment lake --seed 1 --out runs/lake
-  retrograde train --environment hop --environment.hops 5 --algorithm.siblings 4
-  retrograde train --resume --out runs/lake
-"""
+RESUMING = ("--resume", "--resume-anyway")
+"""Words that ask to go on with a run."""
+NOT_REPEATED = (*RESUMING, "--quiet", "--json")
+"""Words that are not repeated when a run is resumed."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,12 @@ class Settings:
     resume: bool
     quiet: bool
     arguments: tuple[str, ...]
-    """The words themselves, without --resume."""
+    """The words themselves, without those that say how a run is gone on with and shown."""
+    resume_anyway: bool = False
+    """Whether it is resumed although it is not the run that was started."""
+    log: tuple[str, ...] = ()
+    """Names of loggers that are told what `metrics.jsonl` is told."""
+    as_json: bool = False
 
     @property
     def names(self) -> dict[str, str]:
@@ -68,12 +72,18 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
 
     Raises:
         ValueError: a name is unknown, or a value is out of range.
-        SystemExit: an option is unknown or of the wrong type; the reason has been printed.
+        SystemExit: an option is unknown or of the wrong type, and the reason has been printed; or
+            help has.
     """
-    names, rest = _names().parse_known_args(list(arguments))
+    names, rest = names_parser().parse_known_args(list(arguments))
+    names.resume |= names.resume_anyway
     method = algorithm_named(names.algorithm)
     world = environment_named(names.environment)
     check_installed(names.environment)
+    if {"-h", "--help"} & set(rest):
+        chosen = {n: getattr(names, n) for n in ("algorithm", "environment", "model")}
+        print(short_help(chosen, method, world))
+        raise SystemExit(0)
     sections = make_dataclass(
         "Train",
         [
@@ -87,7 +97,7 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
         sections,
         prog=prog,
         description=_description(names.algorithm, names.environment),
-        args=rest,
+        args=["--help" if word == "--help-all" else word for word in rest],
     )
     shown_under(parsed.environment.context)
     usual = f"{names.environment}-{names.algorithm}-{parsed.run.seed}"
@@ -104,7 +114,10 @@ def parse_train(arguments: Sequence[str], prog: str = "retrograde train") -> Set
             names.out or usual_out(usual, resume=names.resume),
             names.resume,
             names.quiet,
-            tuple(word for word in arguments if word != "--resume"),
+            tuple(word for word in arguments if word not in NOT_REPEATED),
+            names.resume_anyway,
+            loggers_named(names.log),
+            names.json,
         )
     )
 
@@ -127,10 +140,11 @@ def fitting(settings: Settings) -> Settings:
 
 def named_out(arguments: Sequence[str]) -> Path | None:
     """What `--out` says, the other words left unread."""
-    return _names().parse_known_args(list(arguments))[0].out
+    return names_parser().parse_known_args(list(arguments))[0].out
 
 
-def _names() -> argparse.ArgumentParser:
+def names_parser() -> argparse.ArgumentParser:
+    """The options that choose what the others belong to, and how a run is kept and shown."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, prog="retrograde train")
     parser.add_argument("--algorithm", default="rtpo")
     parser.add_argument("--environment", default="hop")
@@ -138,7 +152,10 @@ def _names() -> argparse.ArgumentParser:
     parser.add_argument("--reward", action="append", default=[])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--resume-anyway", action="store_true")
+    parser.add_argument("--log", default="")
     parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--json", action="store_true")
     return parser
 
 
@@ -187,6 +204,10 @@ def _description(algorithm: str, environment: str) -> str:
         f"                      often as you like, NAME=WEIGHT and NAME(option=value) as well:\n"
         f"                      {', '.join(REWARDS)}, FILE.py:NAME\n"
         f"  --out DIR           where the run is kept; a new directory in runs/ if left out\n"
-        f"  --resume            go on with the run in DIR\n"
-        f"  --quiet             print the closing summary only\n{EXAMPLES}"
+        f"  --resume            go on with the run in DIR, from its last checkpoint\n"
+        f"  --resume-anyway     the same with other settings, which are shown\n"
+        f"  --log NAMES         besides metrics.jsonl, log to: {', '.join(LOGGERS)}\n"
+        f"  --quiet             print the closing summary only\n"
+        f"  --json              print one JSON object a line on stdout, and nothing else\n"
+        f"  --help              the options that are used most\n\n{EXAMPLES}"
     )

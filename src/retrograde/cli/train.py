@@ -3,40 +3,52 @@
 import asyncio
 import fcntl
 import gc
-import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from torch import Tensor
-
 from retrograde.algorithms.algorithm import Algorithm
-from retrograde.backends.critic import SharedCritic, TransformersCritic, critic_of
-from retrograde.backends.learner import TransformersLearner
-from retrograde.backends.loaded import LoadedModel
 from retrograde.backends.models import load_model, model_directory
 from retrograde.backends.recommended import Recommended
-from retrograde.backends.sampler import TransformersPolicy
+from retrograde.cli.closing import rewritten, summary
 from retrograde.cli.panel import Panel
-from retrograde.cli.settings import Settings, environment_settings, named_out, parse_train
+from retrograde.cli.parts import Parts, parts_of
+from retrograde.cli.settings import (
+    RESUMING,
+    Settings,
+    environment_settings,
+    named_out,
+    parse_train,
+)
+from retrograde.cli.stopping import Stopped, Stopping
+from retrograde.data.rows import Row
 from retrograde.data.seeds import derived
 from retrograde.environments.threaded import Threaded
+from retrograde.loggers.logger import About
+from retrograde.loggers.told import Told
 from retrograde.policies.protocol import Sampling
-from retrograde.rendering.history import Renderer
 from retrograde.rollouts.grow import Grower
+from retrograde.rollouts.progress import Watch, unwatched
 from retrograde.trainer.actors import LocalActors
-from retrograde.trainer.checkpoint import checkpoints, load_state, save_checkpoint
-from retrograde.trainer.cut_off import MOST, complaint
-from retrograde.trainer.evaluation import evaluate
+from retrograde.trainer.checkpoint import load_state, newest_sound, save_checkpoint
+from retrograde.trainer.evaluation import evaluate, succeeded
+from retrograde.trainer.foothold import Foothold
 from retrograde.trainer.journal import DiskJournal, Show
+from retrograde.trainer.lines import read_lines
 from retrograde.trainer.loop import train
-from retrograde.trainer.manifest import check_same, read_manifest, settings_of, write_manifest
+from retrograde.trainer.manifest import (
+    check_same,
+    check_started,
+    read_manifest,
+    settings_of,
+    write_manifest,
+)
+from retrograde.trainer.not_finite import FOLDER, write_batch
 from retrograde.trainer.ports import Metrics, Ports
 from retrograde.trainer.run import Run, State
 
@@ -44,32 +56,10 @@ ITERATIONS = 10
 """Length of a run for which neither the user nor the model names one."""
 TRAIN_TASKS = 1_000_000
 """Training tasks are drawn from this many."""
-CRITIC = "critic/"
-"""Begins the names of a critic's tensors in a checkpoint."""
-
-
-@dataclass
-class Parts:
-    """The pieces of a run that are put together here."""
-
-    loaded: LoadedModel
-    policy: TransformersPolicy
-    learner: TransformersLearner
-    critic: TransformersCritic | SharedCritic | None
-    renderer: Renderer
-    max_new_tokens: int
-
-    def state(self) -> dict[str, Tensor]:
-        """What a resumed run needs besides the policy's weights."""
-        critic = {} if self.critic is None else self.critic.state()
-        return self.learner.state() | {f"{CRITIC}{name}": critic[name] for name in critic}
-
-    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `state` gave."""
-        self.learner.load_state(tensors)
-        if self.critic is not None:
-            own = {n.removeprefix(CRITIC): t for n, t in tensors.items() if n.startswith(CRITIC)}
-            self.critic.load_state(own)
+STOPPING = (
+    "stopping: the iteration under way has 4 seconds to end, or it is dropped; then a checkpoint "
+    "is written. Ctrl-C again stops at once."
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +90,7 @@ def ready(settings: Settings) -> Training:
     Raises:
         ValueError: bad input; nothing has been written.
     """
-    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
+    with _panel(settings) as panel:
         return prepared(settings, panel.progress)
 
 
@@ -110,7 +100,7 @@ def settings_from(arguments: Sequence[str]) -> Settings:
     Raises:
         ValueError: bad input; nothing has been written.
     """
-    if "--resume" in arguments and not {"-h", "--help"} & set(arguments):
+    if set(RESUMING) & set(arguments) and not {"-h", "--help"} & set(arguments):
         # Options that belong to the run's own algorithm mean nothing before that is known.
         out = named_out(arguments) or parse_train(arguments).out
         words = read_manifest(out)["arguments"]
@@ -127,10 +117,12 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
     Raises:
         ValueError: bad input; nothing has been written.
     """
-    wanted, stored = settings.model_name, {}
+    wanted, stored, anyway = settings.model_name, {}, settings.resume_anyway
     if settings.resume:
         stored = read_manifest(settings.out)["settings"]
-        check_same({name: stored.get(name) for name in settings.names}, settings.names)
+        check_same(
+            {name: stored.get(name) for name in settings.names}, settings.names, anyway=anyway
+        )
         wanted = str(_latest(settings.out))
     source, recommended = model_directory(wanted, settings.environment, progress, settings.model)
     settings = resolved(settings, recommended)
@@ -144,14 +136,21 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
     )
     state, optimizer = State(), None
     if settings.resume:
-        check_same(stored, record)
+        notice(check_same(stored, record, anyway=anyway))
         state, optimizer = load_state(Path(source))
+        check_started(settings.run, state)
     loaded = load_model(source, recommended, settings.model, seed=settings.run.seed)
-    parts = _parts(settings, loaded)
+    parts = parts_of(settings, loaded)
     if optimizer is not None:
         parts.load_state(optimizer)
         parts.policy.version = state.version
     return Training(settings, record, parts, state, claimed(settings.out, resume=settings.resume))
+
+
+def notice(text: str | None) -> None:
+    """Say something that nobody may miss, above a panel or among plain lines."""
+    if text is not None:
+        print(f"notice: {text}", file=sys.stderr, flush=True)
 
 
 def claimed(out: Path, *, resume: bool) -> int:
@@ -175,33 +174,85 @@ def claimed(out: Path, *, resume: bool) -> int:
     return held
 
 
-def carried_out(training: Training, show: Show) -> None:
-    """Run it to its end, and give its directory back."""
-    settings = training.settings
+def carried_out(training: Training, show: Show, watch: Watch = unwatched) -> None:
+    """Run it to its end, and give its directory back.
+
+    Raises:
+        Stopped: a signal came; there is a checkpoint to go on from.
+        RunError: it cannot go on: the disk is full, or a loss is not finite.
+    """
+    settings, state = training.settings, training.state
+    foothold, told = Foothold(state), None
+
+    def shown(now: State, doing: str, line: Mapping[str, float] | None) -> None:
+        foothold.show(now, doing, line)
+        show(now, doing, line)
+        if line is not None and told is not None:
+            told.log(now.step, line)
+
     try:
-        write_manifest(settings.out, training.record, settings.arguments)
-        ports = _ports(settings, training.parts, training.state, show)
-        asyncio.run(_trained(settings, training.state, ports))
+        with Stopping(STOPPING) as stopping:
+            write_manifest(settings.out, training.record, settings.arguments)
+            about = About(settings.out, settings.out.name, training.record, state.step)
+            told = Told(settings.log, about, notice)
+            ports = replace(_ports(training, shown, watch), is_stopping=stopping.is_asked)
+            try:
+                asyncio.run(_trained(settings, state, ports))
+            except Stopped as stopped:
+                if foothold.state is not None and not stopped.at_once:
+                    ports.checkpoint(foothold.state)
+                raise Stopped(stopped.number, _kept(settings.out)) from None
+            if stopping.number is not None and not settings.run.is_over(state):
+                raise Stopped(stopping.number, _kept(settings.out))
     finally:
+        if told is not None:
+            told.close()
         os.close(training.lock)
 
 
+def _kept(out: Path) -> str:
+    """What a run that was stopped is told, who could not care less about a traceback."""
+    last = newest_sound(out / "checkpoints", notice)
+    return f"stopped; kept is {last}\n`retrograde train --resume --out {out}` goes on"
+
+
 def _run(training: Training) -> int:
-    summary(training.settings, carried_out_shown(training))
+    settings = training.settings
+    panel = carried_out_shown(training)
+    if settings.as_json:
+        last = newest_sound(settings.out / "checkpoints", notice)
+        panel.tell("end", {"out": str(settings.out), "checkpoint": str(last)})
+    else:
+        summary(settings, panel)
     return 0
+
+
+def _panel(settings: Settings) -> Panel:
+    return Panel(
+        _title(settings),
+        settings.run,
+        quiet=settings.quiet,
+        turn_limit=settings.environment.turn_limit,
+        as_json=settings.as_json,
+    )
 
 
 def carried_out_shown(training: Training) -> Panel:
     """Run it to its end while a panel shows how far it is; the panel as it stood last."""
     settings = training.settings
-    if not settings.quiet:
+    if not (settings.quiet or settings.as_json):
         print(f"run directory: {settings.out}", file=sys.stderr)
         if training.parts.renderer.keeps_what_the_template_rewrites:
-            print(_rewritten(training.parts.loaded), file=sys.stderr)
+            print(rewritten(training.parts.loaded), file=sys.stderr)
     gc.collect()
     gc.freeze()  # what was loaded stays; looking through it again and again takes a tenth of a run
-    with Panel(_title(settings), settings.run, quiet=settings.quiet) as panel:
-        carried_out(training, panel.show)
+    with _panel(settings) as panel:
+        if settings.as_json:
+            panel.tell("begin", {"out": str(settings.out), **settings.names})
+        if training.state.step:
+            lines = read_lines(settings.out / "metrics.jsonl")
+            panel.go_on(line for line in lines if line["step"] <= training.state.step)
+        carried_out(training, panel.show, panel.grown)
     return panel
 
 
@@ -235,10 +286,12 @@ def check_out(out: Path, *, resume: bool) -> None:
 
 
 def _latest(out: Path) -> Path:
-    found = checkpoints(out / "checkpoints")
-    if not found:
-        raise ValueError(f"{out} holds no checkpoint to resume from; start again in another --out")
-    return found[-1]
+    last = newest_sound(out / "checkpoints", notice)
+    if last is None:
+        raise ValueError(
+            f"{out} holds no sound checkpoint to resume from; start again in another --out"
+        )
+    return last
 
 
 def resolved(settings: Settings, recommended: Recommended) -> Settings:
@@ -265,39 +318,9 @@ def resolved(settings: Settings, recommended: Recommended) -> Settings:
     return replace(settings, run=run, algorithm=algorithm)
 
 
-def _parts(settings: Settings, loaded: LoadedModel) -> Parts:
-    run, budget = settings.run, settings.run.max_tokens_per_microbatch
-    chat, update = loaded.chat, settings.algorithm.update
-    critic = critic_of(
-        settings.algorithm.critic,
-        loaded.model,
-        update,
-        pad=chat.end_of_turn,
-        weight_decay=run.weight_decay,
-        max_tokens_per_microbatch=budget,
-    )
-    return Parts(
-        loaded,
-        TransformersPolicy(loaded.model, chat.stop_ids, max_tokens_per_microbatch=budget),
-        TransformersLearner(
-            loaded.model,
-            update,
-            pad=chat.end_of_turn,
-            temperature=run.temperature,
-            cut=run.cut,
-            weight_decay=run.weight_decay,
-            max_tokens_per_microbatch=budget,
-            keep_reference=settings.algorithm.loss.kl > 0,
-            critic=critic if isinstance(critic, SharedCritic) else None,
-        ),
-        critic,
-        Renderer(chat, settings.environment.context),
-        loaded.recommended.answer_tokens(settings.environment, settings.model),
-    )
-
-
-def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
-    run = settings.run
+def _ports(training: Training, show: Show, watch: Watch) -> Ports:
+    settings, parts, state = training.settings, training.parts, training.state
+    run, loaded = settings.run, training.parts.loaded
     environment = Threaded(settings.environment) if run.threaded else settings.environment
     limits = run.limits(parts.policy.max_context_tokens)
     sampling = Sampling(run.temperature, parts.max_new_tokens, run.cut)
@@ -308,7 +331,11 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
         sampling,
         limits=limits,
         rewards=settings.rewards,
+        watch=watch,
     )
+
+    judge, scribe = partial(succeeded, environment), parts.loaded.scribe
+    journal = DiskJournal(settings.out, state, show, scribe, judge, keep_rollouts=run.keep_rollouts)
 
     async def evaluation() -> Metrics:
         parts.policy.forget()  # so that `retrograde evaluate` finds the same
@@ -320,32 +347,30 @@ def _ports(settings: Settings, parts: Parts, state: State, show: Show) -> Ports:
             first=run.eval_first,
             max_new_tokens=parts.max_new_tokens,
             limits=limits,
+            watch=journal.archive.evaluated,
         )
 
     def checkpoint(now: State) -> None:
-        save_checkpoint(
-            settings.out / "checkpoints",
-            now,
-            parts.state(),
-            parts.loaded.save,
-            keep=run.keep_checkpoints,
-        )
+        began, folder = time.monotonic(), settings.out / "checkpoints"
+        save_checkpoint(folder, now, parts.state(), loaded.save, keep=run.keep_checkpoints)
+        now.saved_at, now.saving_seconds = now.seconds, time.monotonic() - began
+
+    def keep_batch(now: State, rows: Sequence[Row], cause: FloatingPointError) -> Path:
+        place = settings.out / FOLDER / f"step-{now.step:06d}"
+        about = {"what": str(cause), "iteration": now.step, "policy_version": now.version}
+        write_batch(place, rows, parts.learner.score(rows), about, loaded.save, loaded.text)
+        return place
 
     return Ports(
         tasks=_tasks(run, settings),
         actors=LocalActors(grower, parts.policy),
         learner=parts.learner,
-        journal=DiskJournal(
-            settings.out,
-            state,
-            show,
-            parts.loaded.text,
-            keep_rollouts=run.keep_rollouts,
-        ),
+        journal=journal,
         evaluate=evaluation,
         checkpoint=checkpoint,
+        keep_batch=keep_batch,
         critic=parts.critic,
-        gold=lambda task: parts.loaded.chat.said(environment.gold(task)),
+        gold=lambda task: loaded.chat.said(environment.gold(task)),
     )
 
 
@@ -360,44 +385,3 @@ def _tasks(run: Run, settings: Settings) -> Callable[[int, int], Sequence[str]]:
         ]
 
     return tasks
-
-
-def _rewritten(loaded: LoadedModel) -> str:
-    return (
-        f"note: the chat template {' and '.join(loaded.chat.rewriting)}. This run's context "
-        "policy, full, shows everything as it was said; --environment.context drop_thinking shows "
-        "what the template would. `retrograde doctor --model M` shows the difference."
-    )
-
-
-def summary(settings: Settings, panel: Panel) -> None:
-    """Print what came of a run, and what could be done next."""
-    text = (settings.out / "metrics.jsonl").read_text()
-    lines = [json.loads(line) for line in text.splitlines()]
-    first, *_, last = [line for line in [lines[0], *lines] if "eval/success" in line]
-    final = checkpoints(settings.out / "checkpoints")[-1]
-    table = Table(title=panel.title, title_justify="left")
-    table.add_column("held-out success")
-    table.add_column("start", justify="right")
-    table.add_column("end", justify="right")
-    for name, key in (("temperature 1", "eval/success"), ("greedy", "eval/success_greedy")):
-        table.add_row(name, f"{first[key]:.3f}", f"{last[key]:.3f}")
-    console = Console(file=sys.stdout)
-    console.print(table)
-    if last["step"] > 0 and last["policy_version"] == 0:
-        console.print(
-            f"nothing was learned: in {last['step']} iterations no update had the signal it needs "
-            f"(min_signal={settings.algorithm.update.min_signal} answers with an advantage other "
-            "than 0); try more --prompts, an easier task, or a lower --algorithm.min-signal",
-            soft_wrap=True,
-        )
-    if last.get("completions/clipped_ratio", 0.0) > MOST:
-        console.print(complaint(last["completions/clipped_ratio"]), soft_wrap=True)
-    evaluated = f"\nnext: retrograde evaluate {final} --environment {settings.environment_name}"
-    console.print(
-        f"{last['env/steps']:.0f} turns and {last['tokens/generated']:.0f} tokens generated "
-        f"in {last['wall_seconds']:.0f} s\n"
-        f"checkpoint: {final}{evaluated if settings.arguments else ''}",
-        soft_wrap=True,
-        highlight=False,
-    )

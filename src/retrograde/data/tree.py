@@ -13,10 +13,12 @@ Shapes: N turns in the tree, numbered so that parents precede children.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from statistics import fmean
+
+from retrograde.data.message import Message
 
 ROOT_PARENT = -1
 DUST = 1e-3
@@ -85,6 +87,9 @@ class Turn:
     entropies: tuple[float, ...] = ()
     """Entropy in nats of the distribution each action token was drawn from; empty if the
     policy does not tell."""
+    heard: tuple[Message, ...] = field(default=(), compare=False)
+    """`observation` before the chat template spelled it: the environment's messages since the
+    parent's answer, as the policy was shown them. For people and for exports; never trained on."""
 
     def __post_init__(self) -> None:
         if not self.action and self.end is not End.FAILED:

@@ -1,24 +1,25 @@
 """Groups to JSON and back, losslessly: floats are written so that they read back the same."""
 
 import json
-from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
+from retrograde.data.message import Message
 from retrograde.data.rows import Row
 from retrograde.data.tree import End, Group, Tree, Turn
 
 FORMAT = 2
 
 
-def group_to_json(group: Group, decode: Callable[[Sequence[int]], str] | None = None) -> str:
-    """One line of JSON.
+def group_to_json(group: Group) -> str:
+    """One line of JSON."""
+    return json.dumps(record_of_group(group), ensure_ascii=False)
 
-    Args:
-        group: what to write.
-        decode: adds the text of each observation and action, for people; never read back.
-    """
-    trees = [[_turn_to_dict(turn, decode) for turn in tree.turns] for tree in group.trees]
-    return json.dumps({"format": FORMAT, "task": group.task, "trees": trees}, ensure_ascii=False)
+
+def record_of_group(group: Group) -> dict[str, Any]:
+    """A group as plain JSON data; more may be put beside its entries, and is not read back."""
+    trees = [[_turn_to_dict(turn) for turn in tree.turns] for tree in group.trees]
+    return {"format": FORMAT, "task": group.task, "trees": trees}
 
 
 def group_from_json(line: str) -> Group:
@@ -27,14 +28,22 @@ def group_from_json(line: str) -> Group:
     Raises:
         ValueError: it is of another format, or breaks an invariant of trees.
     """
-    record: dict[str, Any] = json.loads(line)
+    return group_of_record(json.loads(line))
+
+
+def group_of_record(record: dict[str, Any]) -> Group:
+    """Read what `record_of_group` gave.
+
+    Raises:
+        ValueError: it is of another format, or breaks an invariant of trees.
+    """
     if record.get("format") != FORMAT:
         raise ValueError(f"format {FORMAT} of stored groups is read, got {record.get('format')!r}")
     trees = tuple(Tree(tuple(_turn_of(turn) for turn in turns)) for turns in record["trees"])
     return Group(record["task"], trees)
 
 
-def _turn_to_dict(turn: Turn, decode: Callable[[Sequence[int]], str] | None) -> dict[str, Any]:
+def _turn_to_dict(turn: Turn) -> dict[str, Any]:
     record: dict[str, Any] = {
         "parent": turn.parent,
         "shared": turn.shared,
@@ -52,9 +61,24 @@ def _turn_to_dict(turn: Turn, decode: Callable[[Sequence[int]], str] | None) -> 
     }
     if turn.observation == turn.fresh:
         record["observation"] = None
-    if decode is not None:
-        record["text"] = {"observed": decode(turn.observation), "said": decode(turn.action)}
+    if turn.heard:
+        record["heard"] = [_message_to_dict(message) for message in turn.heard]
     return record
+
+
+def _message_to_dict(message: Message) -> dict[str, Any]:
+    plain = {entry.name: getattr(message, entry.name) for entry in fields(Message)}
+    return {name: value for name, value in plain.items() if value or name in ("role", "content")}
+
+
+def _message_of(record: dict[str, Any]) -> Message:
+    return Message(
+        record["role"],
+        record["content"],
+        lasting=record.get("lasting", False),
+        tools=tuple(record.get("tools", ())),
+        name=record.get("name"),
+    )
 
 
 def _turn_of(record: dict[str, Any]) -> Turn:
@@ -74,6 +98,7 @@ def _turn_of(record: dict[str, Any]) -> Turn:
         merged_into=record["merged_into"],
         score=record["score"],
         entropies=tuple(record["entropies"]),
+        heard=tuple(_message_of(message) for message in record.get("heard", ())),
     )
 
 

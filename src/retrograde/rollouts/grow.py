@@ -24,6 +24,7 @@ from retrograde.rollouts.line import Line
 from retrograde.rollouts.merge import Merge, merged
 from retrograde.rollouts.patience import heeding_alarms
 from retrograde.rollouts.plans import NEW_TREE, Fork
+from retrograde.rollouts.progress import Progress, Watch, unwatched
 from retrograde.rollouts.round import Round, has_sound
 from retrograde.rollouts.walk import Boundary, Draft, Lost, Place, Walk
 from retrograde.rollouts.world import BrokenError, World, settled, survived
@@ -49,6 +50,7 @@ class Grower:
         *,
         limits: Limits | None = None,
         rewards: Rewards | None = None,
+        watch: Watch = unwatched,
     ) -> None:
         """Bind the parts.
 
@@ -59,12 +61,14 @@ class Grower:
             sampling: how.
             limits: of time and length; None for the defaults.
             rewards: what turns earn; None for what the environment gives.
+            watch: told before each turn how far the growing is.
         """
         self.environment = environment
         self.renderer = renderer
         self.policy = policy
         self.sampling = sampling
         self.limits = limits or Limits()
+        self.watch = watch
         self.world = World(environment, self.limits)
         self.counts = self.world.counts
         """What happened since the caller last cleared it."""
@@ -124,6 +128,8 @@ class Grower:
         tick, number = 0, grown.number
         live = await self._start(grown, forks, derived(seed, "world", number))
         while live:
+            turn = max(grown.depth(walk.place) for walk in live) + 1
+            self.watch(Progress(number, turn, len(live), grown.last_ended()))
             await self._keep(live, derived(seed, "kept", number, tick))
             drafts = await self._answer(live, derived(seed, "policy", number, tick), first=not tick)
             merges = merged(drafts) if tick == 0 else {}

@@ -34,13 +34,24 @@ class MergingDraft(Protocol):
     """What merging needs to know of an answer."""
 
     @property
-    def walk(self) -> MergingWalk: ...  # noqa: D102
+    def walk(self) -> MergingWalk:
+        """The rollout it goes on."""
+        ...
+
     @property
-    def end(self) -> End | None: ...  # noqa: D102
+    def end(self) -> End | None:
+        """Why nothing follows; None if something may."""
+        ...
+
     @property
-    def context(self) -> tuple[int, ...]: ...  # noqa: D102
+    def context(self) -> tuple[int, ...]:
+        """What the policy was shown."""
+        ...
+
     @property
-    def state(self) -> Hashable | None: ...  # noqa: D102
+    def state(self) -> Hashable | None:
+        """What the environment says its state is; None if it does not."""
+        ...
 
 
 def merged(drafts: Sequence[MergingDraft]) -> dict[int, Merge]:

@@ -6,7 +6,11 @@ from dataclasses import replace
 
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn, shared_length
 from retrograde.rollouts.plans import NEW_TREE, Fork
+from retrograde.rollouts.progress import Ended
 from retrograde.rollouts.walk import Draft, Place, Standing
+
+OVER = (End.FINISHED, End.TRUNCATED, End.FAILED)
+"""Ends after which nobody goes on, neither the rollout itself nor another in its place."""
 
 
 class Round:
@@ -26,6 +30,7 @@ class Round:
         self.ended = Counter[End]()
         """How many rollouts ended in each way in this round."""
         self._turns = [[list(tree.turns) for tree in group.trees] for group in groups]
+        self._last: tuple[Place, End] | None = None
 
     def start(self, group: int, fork: Fork) -> Place:
         """Where one more answer to a fork stands; a new tree is planted for it if need be.
@@ -67,15 +72,41 @@ class Round:
             grown_in=self.number,
             policy_version=self.version,
             end=End.FAILED,
+            heard=() if standing is None else standing.shown,
         )
         self._added(place, turn)
 
     def _added(self, place: Place, turn: Turn) -> Place:
         turns = self._turns[place.group][place.tree]
         turns.append(turn)
+        place = place._replace(turn=len(turns) - 1)
         if turn.end is not None:
             self.ended[turn.end] += 1
-        return place._replace(turn=len(turns) - 1)
+        if turn.end is not None and turn.end in OVER:
+            self._last = (place, turn.end)
+        return place
+
+    def depth(self, place: Place) -> int:
+        """Turns from the opening up to a place."""
+        return len(self._path(place))
+
+    def last_ended(self) -> Ended | None:
+        """The rollout of this round that ended last; merged and stopped ones are not over."""
+        if self._last is None:
+            return None
+        place, end = self._last
+        path = self._path(place)
+        return Ended(end, sum(turn.reward for turn in path), len(path))
+
+    def _path(self, place: Place) -> list[Turn]:
+        """The turns that lead to a place, the last one first."""
+        turns = self._turns[place.group][place.tree]
+        path: list[Turn] = []
+        at = place.turn
+        while at != ROOT_PARENT:
+            path.append(turns[at])
+            at = turns[at].parent
+        return path
 
     def groups(self) -> list[Group]:
         """The groups with the round in them."""

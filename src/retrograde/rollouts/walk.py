@@ -127,6 +127,7 @@ class Draft:
             merged_into=twin,
             score=None if self.observation is None else self.observation.score,
             entropies=self.answer.entropies,
+            heard=here.shown,
         )
 
     def onwards(self, place: Place) -> Walk:

@@ -1,7 +1,7 @@
 """Success on held-out tasks."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from retrograde.data.offer import Offer
@@ -18,6 +18,10 @@ SEED = 0
 """Evaluations always play the same tasks with the same worlds and the same draws."""
 
 
+Watch = Callable[[Sequence[Group], bool], None]
+"""Shown the groups of an evaluation, each of one tree, and whether they were played greedily."""
+
+
 async def evaluate(
     environment: Environment,
     renderer: Renderer,
@@ -27,8 +31,19 @@ async def evaluate(
     max_new_tokens: int,
     first: int = 0,
     limits: Limits | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, float]:
     """Play held-out tasks, from number `first` on, once at temperature 1 and once greedily.
+
+    Args:
+        environment: whose tasks.
+        renderer: shows the policy what the environment says.
+        policy: answers.
+        episodes: how many tasks.
+        max_new_tokens: of one answer.
+        first: number of the first task.
+        limits: of time and length; None for the defaults.
+        watch: is shown the rollouts, those at temperature 1 first.
 
     Returns:
         `eval/success` and `eval/success_greedy`, shares in [0, 1] of the rollouts that did not
@@ -44,6 +59,8 @@ async def evaluate(
         grower = Grower(environment, renderer, policy, sampling, limits=limits)
         plant = [[Fork(NEW_TREE, ROOT_PARENT)] for _ in tasks]
         groups = await grower.grow([Group(task) for task in tasks], plant, 0, SEED)
+        if watch is not None:
+            watch(groups, not temperature)
         played = [group.trees[0] for group in groups]
         valid = [tree for tree in played if tree.turns[tree.trunk[-1]].end is not End.FAILED]
         metrics[name] = fmean(succeeded(environment, tree, tree.trunk[-1]) for tree in valid)

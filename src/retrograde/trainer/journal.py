@@ -1,22 +1,25 @@
-"""What is kept of a run: `metrics.jsonl`, one object an iteration, and `rollouts/`."""
+"""What is kept of a run: `metrics.jsonl`, one object an iteration, and an archive of rollouts."""
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean
 
-from retrograde.data.tree import Group
-from retrograde.data.wire import group_to_json
-from retrograde.rollouts.plans import rollouts_grown
-from retrograde.trainer.evaluation import valid_returns
+from retrograde.data.rows import Row
+from retrograde.data.stored import Scribe
+from retrograde.data.tree import Group, Tree
+from retrograde.trainer.archive import Archive
+from retrograde.trainer.failure import Writing
+from retrograde.trainer.figures import figures_of
+from retrograde.trainer.lines import add_line, forget_later_than
+from retrograde.trainer.ports import Learner
 from retrograde.trainer.run import State
 
 Show = Callable[[State, str, Mapping[str, float] | None], None]
 """Told what is going on, and the figures of an iteration once it is over."""
-EVALUATING = "evaluating"
-"""What the loop calls playing held-out tasks."""
+EVALUATING, SAVING = "evaluating", "saving"
+"""What the loop calls playing held-out tasks, and writing a checkpoint."""
 PEAKS = (
     "ratio/error_max",
     "logp_difference/max",
@@ -35,36 +38,30 @@ class DiskJournal:
         folder: Path,
         state: State,
         show: Show,
-        decode: Callable[[Sequence[int]], str],
+        scribe: Scribe,
+        succeeded: Callable[[Tree, int], bool],
         *,
         keep_rollouts: int,
     ) -> None:
         """Open a run's records; lines past the state, of a run that was killed, are dropped."""
+        # A run resumed at step 0 evaluates again before its first iteration.
+        last = state.step or -1
         self.metrics = folder / "metrics.jsonl"
-        self.rollouts = folder / "rollouts"
-        self.rollouts.mkdir(parents=True, exist_ok=True)
+        self.archive = Archive(folder, last, scribe, succeeded, keep=keep_rollouts)
         self.show = show
-        self.decode = decode
-        self.keep = keep_rollouts
         self._state = state
         self._figures: defaultdict[str, list[float]] = defaultdict(list)
         self._counts: defaultdict[str, float] = defaultdict(float)
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._task, self._since = "starting", time.monotonic()
         self._pending = 0.0
-        if self.metrics.exists():
-            lines = self.metrics.read_text().splitlines()
-            # A run resumed at step 0 evaluates again before its first iteration.
-            last = state.step or -1
-            # A line that a kill cut off has no end, and its iteration no checkpoint.
-            whole = [line for line in lines if line.endswith("}")]
-            kept = [line for line in whole if json.loads(line)["step"] <= last]
-            self.metrics.write_text("".join(line + "\n" for line in kept))
+        forget_later_than(self.metrics, last)
 
     def doing(self, what: str) -> None:
         """Start the clock of another activity."""
         self._lap()
-        self._advance()
+        if what != SAVING:  # which comes after the last count of an iteration
+            self._advance()
         self._task = what
         self.show(self._state, what, None)
 
@@ -73,7 +70,7 @@ class DiskJournal:
         spent, self._since = now - self._since, now
         self._seconds[self._task.split()[0]] += spent
         self._state.seconds += spent
-        self._pending += spent if self._task != EVALUATING else 0.0
+        self._pending += spent if self._task not in (EVALUATING, SAVING) else 0.0
 
     def _advance(self) -> None:
         """Move the clock that a budget of seconds is held against.
@@ -95,10 +92,16 @@ class DiskJournal:
         self._advance()
         self._counts[name] += number
 
+    def judged(self, rows: Sequence[Row], learner: Learner | None) -> None:
+        """What an update trained on, once it was made; no learner if it was skipped."""
+        if learner is not None:
+            self.doing("recording")
+        self.archive.judged(rows, learner, self._state.version + 1)
+
     def close_step(
         self, state: State, groups: Sequence[Group], evaluation: Mapping[str, float] | None
     ) -> None:
-        """Write the line of an iteration, and its first groups' trees."""
+        """Write the line of an iteration, and what the archive keeps of it."""
         self._lap()
         line: dict[str, float] = {
             "step": state.step,
@@ -108,41 +111,19 @@ class DiskJournal:
             "wall_seconds": round(state.seconds, 3),
         }
         line |= evaluation or {}
-        line |= _of_groups(groups)
+        if evaluation and state.best is not None and state.best_step is not None:
+            line |= {"eval/best": state.best, "eval/best_step": state.best_step}
+        line |= figures_of(groups)
         for name, values in self._figures.items():
             line[name] = max(values) if name in PEAKS else fmean(values)
         line |= _of_counts(self._counts)
         line |= {f"seconds/{name}": round(spent, 3) for name, spent in self._seconds.items()}
-        with self.metrics.open("a") as out:
-            out.write(json.dumps(line) + "\n")
-        self._store(state, groups)
+        with Writing(self.archive.run):
+            self.archive.close_step(state.step, groups)
+        add_line(self.metrics, line)  # last: what a line is there for is there
         for kept in (self._figures, self._counts, self._seconds):
             kept.clear()
         self.show(state, "done", line)
-
-    def _store(self, state: State, groups: Sequence[Group]) -> None:
-        shown = groups if self.keep < 0 else groups[: self.keep]
-        if shown:
-            path = self.rollouts / f"step-{state.step:06d}.jsonl"
-            path.write_text("".join(group_to_json(g, self.decode) + "\n" for g in shown))
-
-
-def _of_groups(groups: Sequence[Group]) -> dict[str, float]:
-    """Figures of the rollouts of an iteration, under the names that TRL and verl use."""
-    if not groups:
-        return {}
-    returns = valid_returns(groups)
-    turns = [len(tree.trunk) for group in groups for tree in group.trees]
-    line: dict[str, float] = {}
-    if any(len(group.trees) > 1 for group in groups):  # a group of one trunk has no spread
-        flat = sum(len(set(valid_returns([group]))) <= 1 for group in groups)
-        line["frac_reward_zero_std"] = flat / len(groups)
-    return line | {
-        "reward/mean": fmean(returns) if returns else 0.0,
-        "reward/std": pstdev(returns) if returns else 0.0,
-        "num_turns/mean": fmean(turns),
-        "rollouts/grown": float(sum(rollouts_grown(group) for group in groups)),
-    }
 
 
 def _of_counts(counts: Mapping[str, float]) -> dict[str, float]:

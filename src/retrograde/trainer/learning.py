@@ -8,7 +8,8 @@ from retrograde.data.seeds import derived
 from retrograde.data.tree import Group
 from retrograde.schedules.carry import Rollout, carried
 from retrograde.trainer.evidence import gathered
-from retrograde.trainer.parity import logp_difference
+from retrograde.trainer.not_finite import failure
+from retrograde.trainer.parity import logp_difference, moved
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import State
 
@@ -37,6 +38,9 @@ async def learn(
 
     Returns:
         The absolute indices of the turns that were trained; none if it was skipped.
+
+    Raises:
+        NotFiniteError: a loss or gradient is not finite; its step was not taken.
     """
     if not rows:
         return set()
@@ -48,11 +52,15 @@ async def learn(
     if algorithm.normalise is not None:
         rows = algorithm.normalise(rows)
     batch = _with_recent(rows, state, sweep) if update.replay else rows
-    if not update.has_signal(batch):
-        journal.count("update/skipped")
-        return set()
-    journal.doing("learning")
-    steps = _steps(algorithm, ports, batch, derived(seed, state.version))
+    steps = 0
+    if update.has_signal(batch):
+        journal.doing("learning")
+        steps = _steps(algorithm, state, ports, batch, derived(seed, state.version))
+        try:
+            journal.add(moved(rows, learner) if steps else {})
+        except FloatingPointError as cause:
+            raise failure(cause, ports.keep_batch(state, rows, cause), taken=True) from cause
+    journal.judged(rows, learner if steps else None)
     if not steps:
         journal.count("update/skipped")
         return set()
@@ -62,18 +70,21 @@ async def learn(
     return {row.turn for row in batch}
 
 
-def _steps(algorithm: Algorithm, ports: Ports, batch: list[Row], seed: int) -> int:
+def _steps(algorithm: Algorithm, state: State, ports: Ports, batch: list[Row], seed: int) -> int:
     """Take the optimizer steps of an update; how many changed the weights."""
     update, learner, journal = algorithm.update, ports.learner, ports.journal
     steps, first = 0, True
     factors: dict[Rollout, float] = {}
     for stage in update.stages(batch):
         for minibatch in update.batches(carried(stage, factors), seed):
-            metrics = learner.step(minibatch, algorithm.loss)
+            try:
+                metrics = learner.step(minibatch, algorithm.loss)
+                if algorithm.critic is not None and ports.critic is not None:
+                    journal.add(ports.critic.step(minibatch, algorithm.critic))
+            except FloatingPointError as cause:
+                raise failure(cause, ports.keep_batch(state, minibatch, cause)) from cause
             journal.add(metrics)
             steps += metrics["grad_norm"] > 0
-            if algorithm.critic is not None and ports.critic is not None:
-                journal.add(ports.critic.step(minibatch, algorithm.critic))
             journal.count("rows/trained", metrics["rows/run"])
             if first:
                 names = ("ratio/error_max", "ratio/abs_log_mean", "logp_difference/max")

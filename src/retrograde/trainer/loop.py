@@ -16,12 +16,14 @@ EVENTS = "events/"
 
 
 async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> None:
-    """Train until a budget is used up, from wherever the state says the run stands."""
+    """Train until a budget is used up or it is asked to stop, from wherever the state says."""
     if state.step == 0:
         ports.checkpoint(state)
         ports.journal.doing("evaluating")
-        ports.journal.close_step(state, [], await ports.evaluate())
-    while not run.is_over(state):
+        evaluation = await ports.evaluate()
+        run.note(state, evaluation)
+        ports.journal.close_step(state, [], evaluation)
+    while not (run.is_over(state) or ports.is_stopping()):
         share = run.share_done(state)
         groups = [Group(task) for task in ports.tasks(state.step, 0)]
         prompts = len(groups)
@@ -50,8 +52,10 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
         if run.is_evaluation_due(state, share):
             ports.journal.doing("evaluating")
             evaluation = await ports.evaluate()
+            run.note(state, evaluation)
         ports.journal.close_step(state, groups, evaluation)
-        if run.is_over(state) or state.step % run.save_every == 0:
+        if run.is_saving_due(state) or ports.is_stopping():
+            ports.journal.doing("saving")
             ports.checkpoint(state)
 
 

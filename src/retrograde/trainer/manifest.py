@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from retrograde.algorithms.algorithm import Algorithm
-from retrograde.trainer.run import Run
+from retrograde.trainer.checkpoint import synced
+from retrograde.trainer.failure import Writing
+from retrograde.trainer.run import Run, State
 
 PACKAGES = ("retrograde", "torch", "transformers", "tokenizers", "gymnasium")
-MAY_CHANGE = ("run.steps", "run.max_env_steps", "run.max_tokens", "run.max_seconds")
-"""Settings that a resumed run may be given anew: how long it goes on."""
+MAY_CHANGE = (
+    *("run.steps", "run.max_env_steps", "run.max_tokens", "run.max_seconds"),
+    *("run.save_every", "run.keep_checkpoints"),
+)
+"""Settings that a resumed run may be given anew: how long it goes on, and what is kept of it."""
 
 
 def settings_of(
@@ -48,8 +53,10 @@ def write_manifest(folder: Path, settings: Mapping[str, Any], arguments: Sequenc
         "commit": commit(),
     }
     unfinished = folder / ".manifest.unfinished"
-    unfinished.write_text(json.dumps(record, indent=1) + "\n")
-    unfinished.rename(folder / "manifest.json")
+    with Writing(folder / "manifest.json"):
+        unfinished.write_text(json.dumps(record, indent=1) + "\n")
+        synced(unfinished)
+        unfinished.rename(folder / "manifest.json")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -70,17 +77,49 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", record)
 
 
-def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def check_same(
+    stored: Mapping[str, Any], wanted: Mapping[str, Any], *, anyway: bool = False
+) -> str | None:
     """Refuse a resumption with other settings.
+
+    Args:
+        stored: what the run was started with.
+        wanted: what it is to go on with.
+        anyway: whether the user means it.
+
+    Returns:
+        What to say of the difference, if there is one and it is meant.
 
     Raises:
         ValueError: the differing settings, with both values.
     """
     differ = differing(stored, wanted, "the run", MAY_CHANGE)
-    if differ:
+    if not differ:
+        return None
+    listed = "\n  ".join(differ)
+    if anyway:
+        return (
+            "the run goes on with other settings than it was started with, from the weights of "
+            f"its last checkpoint:\n  {listed}"
+        )
+    raise ValueError(
+        "a run is resumed with the settings it was started with (only "
+        f"{', '.join(MAY_CHANGE)} may change):\n  {listed}\n"
+        "if that is what you want: --resume-anyway"
+    )
+
+
+def check_started(run: Run, state: State) -> None:
+    """Refuse to resume a run with a budget smaller than what it has used.
+
+    Raises:
+        ValueError: it is; what is used is said.
+    """
+    overdrawn = run.overdrawn(state)
+    if overdrawn:
         raise ValueError(
-            "a run is resumed with the settings it was started with (only "
-            f"{', '.join(MAY_CHANGE)} may change):\n  " + "\n  ".join(differ)
+            f"the run is at step {state.step} already, beyond what is asked for: "
+            f"{'; '.join(overdrawn)}. Ask for as much or more, or start another run"
         )
 
 

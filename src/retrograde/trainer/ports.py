@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from torch import Tensor
@@ -89,6 +90,10 @@ class Journal(Protocol):
         """Something to be added up over the iteration."""
         ...
 
+    def judged(self, rows: Sequence[Row], learner: Learner | None) -> None:
+        """What an update trained on, once it was made; no learner if it was skipped."""
+        ...
+
     def close_step(self, state: State, groups: Sequence[Group], evaluation: Metrics | None) -> None:
         """Write the iteration down."""
         ...
@@ -96,6 +101,14 @@ class Journal(Protocol):
 
 def _unknown(task: str) -> tuple[int, ...]:
     raise LookupError(f"nobody said what the right answer of task {task!r} is")
+
+
+def _never() -> bool:
+    return False
+
+
+def _nowhere(_state: State, _rows: Sequence[Row], _cause: FloatingPointError) -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,10 @@ class Ports:
     """Success on held-out tasks under the published weights."""
     checkpoint: Callable[[State], None]
     """Save everything, atomically."""
+    is_stopping: Callable[[], bool] = _never
+    """Whether somebody asked the run to stop; it does so between iterations."""
+    keep_batch: Callable[[State, Sequence[Row], FloatingPointError], Path | None] = _nowhere
+    """Keep a batch whose loss or gradient is not finite; where."""
     gold: Callable[[str], tuple[int, ...]] = _unknown
     """The right final answer of a task, as an action."""
     critic: Critic | None = None

@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from retrograde.data.rows import Row
@@ -12,6 +12,8 @@ from retrograde.rollouts.limits import Limits
 
 EVALUATIONS = 6
 """Evaluations in a run that does not say how often, the one at its start left out."""
+SAVING_SHARE = 0.1
+"""Of its time, that a run spends on checkpoints if it does not say how often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class Run:
     max_tokens: int | None = None
     """Stop after the iteration in which this many tokens have been generated."""
     max_seconds: float | None = None
-    """Stop after the iteration in which this many seconds have gone by; evaluations, which are
-    no part of learning, do not count."""
+    """Stop after the iteration in which this many seconds have gone by; evaluations and
+    checkpoints, which are no part of learning, do not count."""
     seed: int = 0
     """Of tasks, worlds, sampling and the order of minibatches."""
     prompts: int | None = None
@@ -47,10 +49,15 @@ class Run:
     """Number of the first held-out task that is played."""
     eval_episodes: int | None = None
     """Held-out tasks an evaluation; None takes what the model recommends."""
-    save_every: int = 5
-    """Iterations between checkpoints; one is always written at the start and at the end."""
+    save_every: int | None = None
+    """Iterations between checkpoints (save_steps, save_freq); None for each iteration, or as often
+    as takes a tenth of the time. One is always written at the start, at the end, when the run
+    is stopped, and of what did best so far."""
     keep_checkpoints: int = 2
-    """Older checkpoints are removed."""
+    """Older checkpoints are removed (save_total_limit), but not the best."""
+    keep_best: str | None = "eval/success"
+    """The checkpoint in whose evaluation this was highest is kept (metric_for_best_model); None
+    for none."""
     keep_rollouts: int = 4
     """Groups an iteration whose trees are stored; -1 for all."""
     max_tokens_per_microbatch: int = 32768
@@ -140,6 +147,29 @@ class Run:
             return int(EVALUATIONS * self.share_done(state)) > int(EVALUATIONS * share_before)
         return self.eval_every > 0 and state.step % self.eval_every == 0
 
+    def note(self, state: "State", evaluation: Mapping[str, float] | None) -> None:
+        """Remember the best evaluation so far; of equals the first."""
+        value = None if self.keep_best is None else (evaluation or {}).get(self.keep_best)
+        if value is not None and (state.best is None or value > state.best):
+            state.best, state.best_step = value, state.step
+
+    def is_saving_due(self, state: "State") -> bool:
+        """Whether a checkpoint is written after an iteration."""
+        if self.is_over(state) or state.best_step == state.step:
+            return True
+        if self.save_every is not None:
+            return state.step % self.save_every == 0
+        return state.saving_seconds <= SAVING_SHARE * (state.seconds - state.saved_at)
+
+    def overdrawn(self, state: "State") -> list[str]:
+        """Budgets smaller than what is used already, in words."""
+        budgets = zip(self._budgets(state), self._set, strict=True)
+        return [
+            f"{name} {budget:g}: {used:g} are used already"
+            for (used, budget), name in budgets
+            if used > budget
+        ]
+
     def share_done(self, state: "State") -> float:
         """How much of the budget is used, 0 to 1."""
         shares = [used / budget for used, budget in self._budgets(state) if budget]
@@ -149,6 +179,12 @@ class Run:
     def is_open_ended(self) -> bool:
         """Whether no budget is set, so that the run would never be over."""
         return not self._budgets(State())
+
+    @property
+    def _set(self) -> list[str]:
+        """The budgets that are set."""
+        names = ("steps", "max_env_steps", "max_tokens", "max_seconds")
+        return [name for name in names if getattr(self, name) is not None]
 
     def _budgets(self, state: "State") -> list[tuple[float, float]]:
         """What is used of each budget that is set, and the budget."""
@@ -175,6 +211,14 @@ class State:
     seconds: float = 0.0
     """Wall clock so far, over all resumptions."""
     training_seconds: float = 0.0
-    """The same without evaluations."""
+    """The same without evaluations and checkpoints."""
+    best: float | None = None
+    """The highest evaluation so far, of what the run keeps the best of."""
+    best_step: int | None = None
+    """When it was."""
+    saved_at: float = 0.0
+    """What `seconds` was at the last checkpoint."""
+    saving_seconds: float = 0.0
+    """How long the last checkpoint took."""
     recent: deque[list[Row]] = field(default_factory=deque[list[Row]])
     """Rows of the last rounds, newest last, for updates that replay."""

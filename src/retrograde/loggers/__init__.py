@@ -1,0 +1,1 @@
+"""Loggers that people have already: each is told what `metrics.jsonl` is told."""
