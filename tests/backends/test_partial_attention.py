@@ -64,6 +64,7 @@ def test_written_out_it_is_what_the_kernel_says(queries, keys, mask, causal):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("window", [None, 4])
 def test_the_fused_kernel_sees_what_the_pieces_see(window):
     """Forwards: the reference of the kernel cannot go back on a CPU."""
