@@ -10,7 +10,7 @@ from typing import Self
 GRACE_SECONDS = 4.0
 """An iteration that is not over by then is dropped. What is left of ten seconds is for closing
 episodes and writing a checkpoint."""
-AGAIN_SECONDS = 2.0
+AGAIN_SECONDS = 3.0
 """What holds out, or swallows the interruption, is interrupted again after so long."""
 HEEDED = (signal.SIGTERM, signal.SIGINT)
 

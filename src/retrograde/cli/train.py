@@ -235,10 +235,17 @@ def carried_out_shown(training: Training) -> Panel:
 
 
 async def _trained(settings: Settings, state: State, ports: Ports) -> None:
+    asyncio.get_running_loop().set_exception_handler(_unheard)
     try:
         await train(settings.algorithm, settings.run, state, ports)
     finally:
         await ports.actors.close()
+
+
+def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio says of a task nobody waits for; that a signal broke into it is no news."""
+    if not isinstance(context.get("exception"), Stopped):
+        loop.default_exception_handler(context)
 
 
 def _title(settings: Settings) -> str:
