@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from retrograde.cli import stopping
+from retrograde.cli import stopping, train
 from retrograde.cli.main import main
 from retrograde.environments.lake import LakeEpisode
 from retrograde.rollouts.grow import Grower
@@ -134,6 +134,25 @@ def test_a_call_into_the_environment_is_broken_into_without_ado(
     assert said.code == 0
     assert "Traceback" not in said.err
     assert not [record for record in caplog.records if record.name == "asyncio"]
+    goes_on(retrograde, run, whole)
+
+
+def test_writing_a_checkpoint_is_not_broken_into(whole, walker, tmp_path, monkeypatch, retrograde):
+    """However long it takes: here twice as long as it takes to be interrupted again."""
+    run, save = tmp_path / "run", train.save_checkpoint
+
+    def slowly(folder, now, *rest, **more):
+        time.sleep(0.5 if now.step == 1 else 0)
+        return save(folder, now, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stopping, "GRACE_SECONDS", 0.2)
+        patch.setattr(stopping, "AGAIN_SECONDS", 0.2)
+        patch.setattr(train, "save_checkpoint", slowly)
+        at(patch, 2, 0, forever)
+        said = retrograde(*rare(METHOD, walker, run))
+    assert said.code == 0
+    assert f"kept is {run / 'checkpoints' / 'step-000001'}" in said.err
     goes_on(retrograde, run, whole)
 
 

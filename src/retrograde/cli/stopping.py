@@ -58,6 +58,10 @@ class Stopping:
         """Whether the block is to end when it can."""
         return self.number is not None
 
+    def heeded(self) -> None:
+        """The block gave in: what is written now is not broken into, but by a second Ctrl-C."""
+        self._over.set()
+
     def __enter__(self) -> Self:
         """Listen."""
         if threading.current_thread() is threading.main_thread():
@@ -77,7 +81,7 @@ class Stopping:
             signal.signal(number, handler)
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
-        if self._is_late:
+        if self._is_late and not self._over.is_set():
             self._is_late = False
             raise Stopped(self.number or number)
         if number == signal.SIGINT and self.number == signal.SIGINT:

@@ -197,6 +197,7 @@ def carried_out(training: Training, show: Show) -> None:
             try:
                 asyncio.run(_trained(settings, state, ports))
             except Stopped as stopped:
+                stopping.heeded()
                 if foothold.state is not None and not stopped.at_once:
                     ports.checkpoint(foothold.state)
                 raise Stopped(stopped.number, _kept(settings.out)) from None
