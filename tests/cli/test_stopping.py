@@ -1,13 +1,15 @@
 """SIGTERM and Ctrl-C: what is under way is finished or dropped, and nothing before it is lost."""
 
 import contextlib
+import gc
 import signal
 import time
 
 import pytest
 
-from retrograde.cli import stopping
+from retrograde.cli import stopping, train
 from retrograde.cli.main import main
+from retrograde.environments.lake import LakeEpisode
 from retrograde.rollouts.grow import Grower
 from retrograde.trainer import evaluation, loop
 from retrograde.trainer.checkpoint import checkpoints, fault
@@ -108,6 +110,49 @@ def test_one_that_only_sampled_is_dropped_and_its_beginning_saved(
     assert [path.name for path in checkpoints(run / "checkpoints")] == [
         "step-000000", "step-000001",
     ]  # fmt: skip
+    goes_on(retrograde, run, whole)
+
+
+def test_a_call_into_the_environment_is_broken_into_without_ado(
+    whole, walker, tmp_path, monkeypatch, retrograde, caplog
+):
+    """Such a call is a task of its own, of which asyncio would say that nobody heard its end."""
+    run, act, acts = tmp_path / "run", LakeEpisode.act, []
+
+    async def acting(self, text):
+        acts.append(text)
+        if len(acts) == 200:
+            forever()
+        return await act(self, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stopping, "GRACE_SECONDS", 0.2)
+        patch.setattr(LakeEpisode, "act", acting)
+        said = retrograde(*often(METHOD, walker, run))
+    gc.collect()
+    assert len(acts) >= 200
+    assert said.code == 0
+    assert "Traceback" not in said.err
+    assert not [record for record in caplog.records if record.name == "asyncio"]
+    goes_on(retrograde, run, whole)
+
+
+def test_writing_a_checkpoint_is_not_broken_into(whole, walker, tmp_path, monkeypatch, retrograde):
+    """However long it takes: here twice as long as it takes to be interrupted again."""
+    run, save = tmp_path / "run", train.save_checkpoint
+
+    def slowly(folder, now, *rest, **more):
+        time.sleep(0.5 if now.step == 1 else 0)
+        return save(folder, now, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stopping, "GRACE_SECONDS", 0.2)
+        patch.setattr(stopping, "AGAIN_SECONDS", 0.2)
+        patch.setattr(train, "save_checkpoint", slowly)
+        at(patch, 2, 0, forever)
+        said = retrograde(*rare(METHOD, walker, run))
+    assert said.code == 0
+    assert f"kept is {run / 'checkpoints' / 'step-000001'}" in said.err
     goes_on(retrograde, run, whole)
 
 

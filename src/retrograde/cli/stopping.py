@@ -10,7 +10,7 @@ from typing import Self
 GRACE_SECONDS = 4.0
 """An iteration that is not over by then is dropped. What is left of ten seconds is for closing
 episodes and writing a checkpoint."""
-AGAIN_SECONDS = 2.0
+AGAIN_SECONDS = 3.0
 """What holds out, or swallows the interruption, is interrupted again after so long."""
 HEEDED = (signal.SIGTERM, signal.SIGINT)
 
@@ -58,6 +58,10 @@ class Stopping:
         """Whether the block is to end when it can."""
         return self.number is not None
 
+    def heeded(self) -> None:
+        """The block gave in: what is written now is not broken into, but by a second Ctrl-C."""
+        self._over.set()
+
     def __enter__(self) -> Self:
         """Listen."""
         if threading.current_thread() is threading.main_thread():
@@ -77,7 +81,7 @@ class Stopping:
             signal.signal(number, handler)
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
-        if self._is_late:
+        if self._is_late and not self._over.is_set():
             self._is_late = False
             raise Stopped(self.number or number)
         if number == signal.SIGINT and self.number == signal.SIGINT:

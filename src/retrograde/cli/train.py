@@ -199,6 +199,7 @@ def carried_out(training: Training, show: Show, watch: Watch = unwatched) -> Non
             try:
                 asyncio.run(_trained(settings, state, ports))
             except Stopped as stopped:
+                stopping.heeded()
                 if foothold.state is not None and not stopped.at_once:
                     ports.checkpoint(foothold.state)
                 raise Stopped(stopped.number, _kept(settings.out)) from None
@@ -257,10 +258,17 @@ def carried_out_shown(training: Training) -> Panel:
 
 
 async def _trained(settings: Settings, state: State, ports: Ports) -> None:
+    asyncio.get_running_loop().set_exception_handler(_unheard)
     try:
         await train(settings.algorithm, settings.run, state, ports)
     finally:
         await ports.actors.close()
+
+
+def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio says of a task nobody waits for; that a signal broke into it is no news."""
+    if not isinstance(context.get("exception"), Stopped):
+        loop.default_exception_handler(context)
 
 
 def _title(settings: Settings) -> str:
