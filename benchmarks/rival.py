@@ -1,7 +1,7 @@
 """A rival in a Python of its own, which lives on and does one job after another when told to.
 
-A job is a line of JSON on its standard input, what came of it a line of JSON on its standard output.
-It measures itself: the CPU seconds of its own process, as we do with ours.
+A job is a line of JSON on its standard input, what came of it a line of JSON on its standard
+output. It measures itself: the CPU seconds of its own process, as we do with ours.
 """
 
 import gc

@@ -2,13 +2,13 @@
 
 All have the same weights, in single precision, and the same number of threads; all sample at
 temperature 1 from the whole distribution until the last token that was asked for. We and vLLM give
-log-probabilities, too; the others do not, and are spared that. Everybody begins a piece of work with
-nothing kept, as after a change of the weights; in an episode, who can keeps the keys and values of
-earlier turns. transformers' `generate` cannot: it prefills each turn's contexts anew, and in the
-first case those of each sibling. CPU seconds are compared, of one process each.
+log-probabilities, too; the others do not, and are spared that. Everybody begins a piece of work
+with nothing kept, as after a change of the weights; in an episode, who can keeps the keys and
+values of earlier turns. transformers' `generate` cannot: it prefills each turn's contexts anew,
+and in the first case those of each sibling. CPU seconds are compared, of one process each.
 
-vLLM has no kernel for the embedded policy's heads of 16 dimensions, so it is given the same model with
-16 zeros in each: what it says is the same, and its arithmetic is next to nothing of its time.
+vLLM has no kernel for the embedded policy's heads of 16 dimensions, so it is given the same model
+with 16 zeros in each: what it says is the same up to rounding.
 """
 
 import argparse
