@@ -17,6 +17,7 @@ off and its batch is in one piece, as is best for it.
 
 import argparse
 import asyncio
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -48,6 +49,22 @@ ITERATIONS, QUICK_ITERATIONS = 3, 1
 LEARNING_RATE = 1e-6
 OBSERVATION_ROOM = 64
 """Tokens of an observation and its marks are fewer."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """CPU seconds, and the action tokens that were trained in them."""
+
+    seconds: float
+    tokens: int
+    turns: int
+    earned: float
+    """By all rollouts together."""
+
+    @property
+    def pace(self) -> float:
+        """Seconds for 10,000 tokens."""
+        return self.seconds / self.tokens * AMOUNT
 
 
 @dataclass
@@ -88,28 +105,21 @@ class Ours:
         first = (step + page) * prompts
         return self.tasks[first : first + prompts]
 
-    def go_on(self, iterations: int) -> None:
+    def go_on(self, iterations: int) -> Spent:
         """So many iterations more."""
-        run = replace(self.training.settings.run, steps=self.state.step + iterations)
-        asyncio.run(train(self.training.settings.algorithm, run, self.state, self.ports))
+        settings, state = self.training.settings, self.state
+        run = replace(settings.run, steps=state.step + iterations)
+        tokens, turns = state.tokens, state.env_steps
+        go = measured_here(lambda: asyncio.run(train(settings.algorithm, run, state, self.ports)))
+        seconds = go()
+        lines = (settings.out / "metrics.jsonl").read_text().splitlines()[-iterations:]
+        figures = [json.loads(line) for line in lines]
+        earned = sum(line["reward/mean"] * line["rollouts/grown"] for line in figures)
+        return Spent(seconds, state.tokens - tokens, state.env_steps - turns, earned)
 
 
 async def _no_evaluation() -> Metrics:
     return {}
-
-
-@dataclass(frozen=True)
-class Spent:
-    """CPU seconds, and the action tokens that were trained in them."""
-
-    seconds: float
-    tokens: int
-    turns: int
-
-    @property
-    def pace(self) -> float:
-        """Seconds for 10,000 tokens."""
-        return self.seconds / self.tokens * AMOUNT
 
 
 def figures(spent: Mapping[str, Sequence[Spent]], case: str) -> list[Figure]:
@@ -118,7 +128,8 @@ def figures(spent: Mapping[str, Sequence[Spent]], case: str) -> list[Figure]:
     said = "; ".join(
         f"{name}: {median(pace):.2f} s, "
         f"{fmean(one.tokens for one in spent[name]):.0f} tokens "
-        f"in {fmean(one.turns for one in spent[name]):.0f} turns a repetition"
+        f"in {fmean(one.turns for one in spent[name]):.0f} turns that earned "
+        f"{fmean(one.earned for one in spent[name]):.0f} a repetition"
         for name, pace in paces.items()
     )
     what = "seconds for 10,000 trained action tokens, TRL over ours"
@@ -163,16 +174,10 @@ def measured(asked: argparse.Namespace) -> list[Figure]:
             left_out(str(error))
             return []
         run = ours(model, folder / "retrograde", prompts, tasks)
-        go_on = measured_here(lambda: run.go_on(iterations))
         spent: dict[str, list[Spent]] = {OURS: [], TRL.name: []}
         for _ in range(asked.repetitions + 1):
-            tokens, turns = run.state.tokens, run.state.env_steps
-            seconds = go_on()
-            spent[OURS].append(
-                Spent(seconds, run.state.tokens - tokens, run.state.env_steps - turns)
-            )
-            answer = rival.asked({"iterations": iterations})
-            spent[TRL.name].append(Spent(answer["seconds"], answer["tokens"], answer["turns"]))
+            spent[OURS].append(run.go_on(iterations))
+            spent[TRL.name].append(Spent(**rival.asked({"iterations": iterations})))
         warm = {name: each[1:] for name, each in spent.items()}
         return figures(warm, f"embedded, {prompts} prompts x {SIBLINGS}")
 

@@ -1,7 +1,7 @@
 """vLLM's side of `tree_sampling`; `make setup-vllm` makes the Python it runs in.
 
 The engine runs in this process, in single precision, with prefix caching. It keeps keys and
-values from turn to turn of one job, and begins each job with none, as after a change of the weights.
+values from turn to turn of one job, and begins each job with none, as after a change of weights.
 """
 
 import time
