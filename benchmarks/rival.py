@@ -103,7 +103,7 @@ class Rival:
                 env=_variables(place, threads),
             )
             stack.callback(self._end)
-            self._read()
+            self.ready = self._read()
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
