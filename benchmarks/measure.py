@@ -113,6 +113,6 @@ def main(doc: str | None, measured: Callable[[argparse.Namespace], list[Figure]]
     torch.set_num_threads(asked.threads)
     found = report(measured(asked))
     if asked.json:
-        print(json.dumps(found))
+        Console(soft_wrap=True, highlight=False).print(json.dumps(found), markup=False)
     else:
         printed(found, Console())

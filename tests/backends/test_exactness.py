@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from retrograde.algorithms.registry import ALGORITHMS
+from retrograde.backends import trie_attention
 from retrograde.backends.critic import SharedCritic
 from retrograde.backends.route import Flat, Packed
 
@@ -45,7 +46,7 @@ def trained(made, algorithm, *, flat, light=False):
     owner = learner(
         made, keep_reference=algorithm.loss.kl > 0, critic=critic, max_tokens_per_microbatch=64
     )
-    owner.route = Flat(made, 0) if flat else Packed(made)
+    owner.route = Flat(made, 0) if flat else Packed(made, 0)
     if not flat:
         owner.route.is_light = light
     metrics = [owner.step(shared_rows(seed), algorithm.loss) for seed in range(STEPS)]
@@ -80,12 +81,20 @@ def test_every_architecture_learns_the_same_on_tries(name):
         alike(trained(made, algorithm, flat=False, light=True), flat, 1e-7)
 
 
+def test_rows_that_share_nothing_are_run_flat():
+    made = architecture("qwen3")
+    contexts, actions = [(1, 2, 3), (4, 5, 6, 7)], [(1,), (2, 3)]
+    route = Packed(made, 0)
+    assert isinstance(route.fitting(contexts, actions), Flat)
+    # 5 + 5 tokens, of which 6 are distinct: 10 / 6 > 1.15
+    assert route.fitting([(1, 2, 3, 4), (1, 2, 3, 4)], [(1, 5), (2, 5)]) is route
+    assert isinstance(Flat(made, 0).fitting(contexts, actions), Flat)
+
+
 def test_a_mistake_in_who_sees_whom_would_show(monkeypatch):
     """The control: a trie in which the end of a node is not seen by what is below it."""
     algorithm, made = ALGORITHMS["grpo"](), architecture("qwen3")
     flat = trained(made, algorithm, flat=True)
-    from retrograde.backends import trie_attention
-
     true_of = trie_attention.Layout.of
 
     def blind(trie, device):

@@ -83,8 +83,7 @@ class TransformersLearner:
             tokens = replace(tokens, reference_logp=reference_logp)
         weight_T = loss.weights(tokens)
         self.optimizer.zero_grad()
-        with self.route.held():
-            metrics = self._backward(rows, loss, tokens, weight_T)
+        metrics = self._backward(rows, loss, tokens, weight_T)
         return metrics | self.optimizer.step()
 
     def _backward(
@@ -103,21 +102,19 @@ class TransformersLearner:
         error, apart, valued = 0.0, 0.0, Counter[str]()
         every_context = [context for context, _ in sequences]
         every_action = [action for _, action in sequences]
-        for part in self.route.parts(every_context, every_action, budget):
+        route = self.route.fitting(every_context, every_action)
+        for part in route.parts(every_context, every_action, budget):
             contexts, actions = zip(*(sequences[i] for i in part), strict=True)
-            logp, states = self.route.run(
-                contexts,
-                actions,
-                self.temperature,
-                cut=self.cut,
-                states=self.critic is not None,
+            logp, states = route.run(
+                contexts, actions, self.temperature, cut=self.cut, states=self.critic is not None
             )
             visits = [(j, i) for j, s in enumerate(part) for i in distinct[sequences[s]]]
             logp_T = torch.cat([logp[j] for j, _ in visits])
             kept_T = torch.cat([torch.arange(starts[i], starts[i + 1]) for _, i in visits])
             part_tokens = tokens.at(kept_T)
             value = loss(logp_T, part_tokens, weight_T[kept_T])
-            (value + self._value_loss(states, rows, visits, valued)).backward()
+            with route.held():
+                (value + self._value_loss(states, rows, visits, valued)).backward()
             seen = loss.statistics(logp_T.detach(), part_tokens)
             error = max(error, seen.pop("ratio_error"))
             apart = max(apart, float((logp_T.detach() - part_tokens.behaviour_logp).abs().max()))

@@ -17,18 +17,24 @@ from retrograde.backends.lean import lean_of
 from retrograde.backends.packed import packed_logp
 from retrograde.backends.padding import microbatches
 from retrograde.backends.trie_attention import NAME, attending
-from retrograde.data.trie import packs
+from retrograde.data.trie import distinct_tokens, packs
 from retrograde.ops.cut import WHOLE, Cut
 from retrograde.policies.protocol import Ids
 
 KINDS = {"full_attention", "sliding_attention"}
 """Of layers that a trie can be led along."""
+SAVES = 1.15
+"""Flat tokens over distinct ones from which on a trie is worth its costs."""
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 """Nats by which the two ways may differ before they are taken for two functions."""
 
 
 class Route(Protocol):
     """A way from rows to log-probabilities."""
+
+    def fitting(self, contexts: Sequence[Ids], actions: Sequence[Ids]) -> "Route":
+        """The way that fits these rows."""
+        ...
 
     def parts(
         self, contexts: Sequence[Ids], actions: Sequence[Ids], max_tokens: int
@@ -60,10 +66,17 @@ class Route(Protocol):
 class Packed:
     """On a trie."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        """Bind a model."""
+    def __init__(self, model: PreTrainedModel, pad: int) -> None:
+        """Bind a model and any valid token id."""
         self.model = model
+        self.flat = Flat(model, pad)
         self.is_light = lean_of(model) is not None
+
+    def fitting(self, contexts: Sequence[Ids], actions: Sequence[Ids]) -> "Route":
+        """Row by row if next to nothing is shared: a trie has costs of its own."""
+        inputs = [c + a[:-1] for c, a in zip(contexts, actions, strict=True)]
+        saves = sum(map(len, inputs)) >= SAVES * distinct_tokens(inputs)
+        return self if saves or not inputs else self.flat
 
     def parts(
         self, contexts: Sequence[Ids], actions: Sequence[Ids], max_tokens: int
@@ -98,6 +111,11 @@ class Flat:
         self.model = model
         self.pad = pad
 
+    def fitting(self, contexts: Sequence[Ids], actions: Sequence[Ids]) -> "Route":
+        """This one."""
+        del contexts, actions
+        return self
+
     def parts(
         self, contexts: Sequence[Ids], actions: Sequence[Ids], max_tokens: int
     ) -> list[list[int]]:
@@ -126,7 +144,7 @@ class Flat:
 
 def route_of(model: PreTrainedModel, pad: int) -> Route:
     """On a trie where the architecture allows it."""
-    return Packed(model) if shares_prefixes(model) else Flat(model, pad)
+    return Packed(model, pad) if shares_prefixes(model) else Flat(model, pad)
 
 
 @torch.inference_mode()
@@ -172,6 +190,7 @@ def scored(
 ) -> list[Tensor]:
     """log pi of each action's tokens at a temperature, row by row; no gradient unless enabled."""
     scores: list[Tensor | None] = [None] * len(contexts)
+    route = route.fitting(contexts, actions)
     for part in route.parts(contexts, actions, max_tokens):
         chosen = [contexts[i] for i in part], [actions[i] for i in part]
         logp, _ = route.run(*chosen, temperature, cut=cut)

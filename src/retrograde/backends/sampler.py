@@ -52,7 +52,9 @@ class TransformersPolicy:
         self.max_tokens = max_tokens_per_microbatch
         self.device = next(self.model.parameters()).device
         shares = shares_prefixes(self.model)
-        self.route = Packed(self.model) if shares else Flat(self.model, min(stop_ids))
+        self.route = (
+            Packed(self.model, min(stop_ids)) if shares else Flat(self.model, min(stop_ids))
+        )
         self.store = KeyValueTrie(kv_budget_bytes, self.device) if shares else None
         """None for an architecture that attends in ways of its own: it keeps nothing."""
         self.lean = lean_of(self.model) if shares else None

@@ -100,6 +100,15 @@ def _nodes(parents: dict[int, int], tokens: int) -> tuple[Node, ...]:
     return tuple(map(Node, starts, ends, below, level))
 
 
+def distinct_tokens(sequences: Sequence[Ids]) -> int:
+    """Tokens of the trie of some sequences."""
+    found, before = 0, ()
+    for sequence in sorted(sequences):
+        found += len(sequence) - shared_length(before, sequence)
+        before = sequence
+    return found
+
+
 def packs(sequences: Sequence[Ids], max_tokens: int) -> list[list[int]]:
     """Indices in parts whose distinct tokens stay within a budget, what shares most together.
 
