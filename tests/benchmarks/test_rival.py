@@ -39,7 +39,7 @@ def test_what_a_rival_answers_is_read_whatever_its_libraries_print(place, monkey
 def test_a_rival_that_fails_is_quoted(place):
     with (
         Rival(place, {}) as rival,
-        pytest.raises(RivalFailedError, match="(?s)Echo ended.*the last words"),
+        pytest.raises(RivalFailedError, match=r"(?s)Echo ended.*the last words"),
     ):
         rival.asked({"fail": True})
 
