@@ -17,6 +17,7 @@ off and its batch is in one piece, as is best for it.
 
 import argparse
 import asyncio
+import gc
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -174,6 +175,8 @@ def measured(asked: argparse.Namespace) -> list[Figure]:
             left_out(str(error))
             return []
         run = ours(model, folder / "retrograde", prompts, tasks)
+        gc.collect()
+        gc.freeze()  # as `retrograde train` does
         spent: dict[str, list[Spent]] = {OURS: [], TRL.name: []}
         for _ in range(asked.repetitions + 1):
             spent[OURS].append(run.go_on(iterations))
