@@ -148,10 +148,14 @@ class Contest:
 
 
 def figures(
-    case: str, seconds: Mapping[str, Sequence[float]], tokens: int, targets: Mapping[str, float]
+    case: str,
+    seconds: Mapping[str, Sequence[float]],
+    tokens: int,
+    targets: Mapping[str, float],
+    missing: Sequence[str] = (),
 ) -> list[Figure]:
     """Ours over each rival's tokens per second; the first says all of them, and who is missing."""
-    said = f"tokens/s: {each(seconds, tokens)}"
+    said = "; ".join([f"tokens/s: {each(seconds, tokens)}", *missing])
     found: list[Figure] = []
     for name, taken in seconds.items():
         if name != OURS:
@@ -165,7 +169,7 @@ def figures(
     return found
 
 
-def runs(case: Callable[[], float]) -> str:
+def what_stops(case: Callable[[], float]) -> str:
     """What stops a rival from doing a piece of work here; nothing, if it does it."""
     try:
         case()
@@ -205,18 +209,20 @@ def measured(asked: argparse.Namespace) -> list[Figure]:
             targets[VLLM.name] = SMOLLM2_AGAINST_VLLM
         with ExitStack() as stack:
             rival = started(model, stack, asked.threads)
-            if isinstance(rival, str):
-                left_out(rival)
+            absent = [rival] if isinstance(rival, str) else []
             contest = Contest(model, None if isinstance(rival, str) else rival)
             for work in works.values():
-                probe = replace(work, new_tokens=PROBE_TOKENS)
-                why = runs(contest.cases(probe)[CONTINUOUS])
+                missing = list(absent)
                 cases = contest.cases(work)
+                probe = replace(work, new_tokens=PROBE_TOKENS)
+                why = what_stops(contest.cases(probe)[CONTINUOUS])
                 if why:
-                    left_out(f"{CONTINUOUS} is left out: {why}")
+                    missing.append(f"{CONTINUOUS} is left out: {why}")
                     del cases[CONTINUOUS]
+                for note in missing:
+                    left_out(note)
                 seconds = alternating(cases, asked.repetitions)
-                found += figures(f"{name}, {work.name}", seconds, work.tokens, targets)
+                found += figures(f"{name}, {work.name}", seconds, work.tokens, targets, missing)
     return found
 
 

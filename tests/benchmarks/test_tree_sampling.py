@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 from benchmarks.models import embedded
 from benchmarks.sampling_work import EPISODES, SIBLINGS, Work, work_of
-from benchmarks.tree_sampling import AGAINST, OURS, Contest, figures, generate, ours
+from benchmarks.tree_sampling import AGAINST, OURS, Contest, figures, generate, ours, what_stops
 
 from retrograde.backends.sampler import TransformersPolicy
 
@@ -73,6 +73,22 @@ def test_we_and_generate_do_the_work():
     assert work.done(ours(policy), VOCABULARY) == 2 * 3 * 2 * 4
     assert work.done(lambda c, new: generate(model, c, new), VOCABULARY) == 2 * 3 * 2 * 4
     assert all(Contest(model, None).cases(work)[name]() > 0 for name in (OURS, "generate"))
+
+
+def test_a_missing_rival_has_no_figure_but_a_note():
+    absent = "vLLM is left out: `make setup-vllm` installs it"
+    (figure,) = figures("embedded", {OURS: [1.0], "generate": [2.0]}, 10, AGAINST, [absent])
+    assert figure.what == "tokens per second over generate"
+    assert figure.note == f"tokens/s: retrograde 10, generate 5; {absent}"
+
+
+def test_what_stops_a_rival_is_said():
+    assert what_stops(lambda: 1.0) == ""
+
+    def broken():
+        raise ValueError("an answer of 0 tokens, and 2 were asked for")
+
+    assert what_stops(broken) == "ValueError: an answer of 0 tokens, and 2 were asked for"
 
 
 def test_a_ratio_is_of_seconds_side_by_side():
