@@ -44,7 +44,7 @@ AT_LEAST = 3.0
 AMOUNT = 10_000
 """Trained action tokens."""
 SIBLINGS = 8
-PROMPTS, QUICK_PROMPTS = 32, 4
+PROMPTS = 32
 ITERATIONS, QUICK_ITERATIONS = 3, 1
 """In one repetition."""
 LEARNING_RATE = 1e-6
@@ -151,11 +151,10 @@ def ours(model: str, out: Path, prompts: int, tasks: Sequence[str]) -> Ours:
 
 def measured(asked: argparse.Namespace) -> list[Figure]:
     """All of it."""
-    prompts = QUICK_PROMPTS if asked.quick else PROMPTS
     iterations = QUICK_ITERATIONS if asked.quick else ITERATIONS
     environment = Hop()
     model, _ = model_directory("embedded", environment, lambda *_: None)
-    number = prompts * iterations * (asked.repetitions + 1)
+    number = PROMPTS * iterations * (asked.repetitions + 1)
     tasks = [environment.task("train", i) for i in range(number)]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -163,7 +162,7 @@ def measured(asked: argparse.Namespace) -> list[Figure]:
             "model": model,
             "out": str(folder / "trl"),
             "tasks": tasks,
-            "prompts": prompts,
+            "prompts": PROMPTS,
             "siblings": SIBLINGS,
             "learning_rate": LEARNING_RATE,
             "completion": environment.turn_limit * (environment.max_new_tokens + OBSERVATION_ROOM),
@@ -174,7 +173,7 @@ def measured(asked: argparse.Namespace) -> list[Figure]:
         except MissingRivalError as error:
             left_out(str(error))
             return []
-        run = ours(model, folder / "retrograde", prompts, tasks)
+        run = ours(model, folder / "retrograde", PROMPTS, tasks)
         gc.collect()
         gc.freeze()  # as `retrograde train` does
         spent: dict[str, list[Spent]] = {OURS: [], TRL.name: []}
@@ -182,7 +181,7 @@ def measured(asked: argparse.Namespace) -> list[Figure]:
             spent[OURS].append(run.go_on(iterations))
             spent[TRL.name].append(Spent(**rival.asked({"iterations": iterations})))
         warm = {name: each[1:] for name, each in spent.items()}
-        return figures(warm, f"embedded, {prompts} prompts x {SIBLINGS}")
+        return figures(warm, f"embedded, {PROMPTS} prompts x {SIBLINGS}")
 
 
 if __name__ == "__main__":

@@ -44,10 +44,6 @@ CONTINUOUS = "continuous batching"
 AGAINST = {GENERATE: 3.0, CONTINUOUS: None, VLLM.name: 1.5}
 """What is asked of tokens per second, ours over theirs."""
 SMOLLM2_AGAINST_VLLM = 1.0
-QUICK = {
-    "siblings": replace(WORKS["4 contexts x 8 siblings"], new_tokens=8),
-    "episodes": replace(WORKS["8 episodes of 6 turns"], turns=2, new_tokens=8),
-}
 PROBE_TOKENS = 2
 """Of the work with which it is found out whether a rival runs here at all."""
 PAGE, BATCH_TOKENS = 32, 1024
@@ -202,7 +198,6 @@ def started(model: PreTrainedModel, stack: ExitStack, threads: int) -> Rival | s
 def measured(asked: argparse.Namespace) -> list[Figure]:
     """All of it."""
     found: list[Figure] = []
-    works = QUICK if asked.quick else WORKS
     for name, model in chosen(quick=asked.quick).items():
         targets = {n: target for n, target in AGAINST.items() if target is not None}
         if name != "embedded":
@@ -211,7 +206,7 @@ def measured(asked: argparse.Namespace) -> list[Figure]:
             rival = started(model, stack, asked.threads)
             absent = [rival] if isinstance(rival, str) else []
             contest = Contest(model, None if isinstance(rival, str) else rival)
-            for work in works.values():
+            for work in WORKS.values():
                 missing = list(absent)
                 cases = contest.cases(work)
                 probe = replace(work, new_tokens=PROBE_TOKENS)
