@@ -67,6 +67,7 @@ def test_the_checkpoint_loads_in_plain_transformers_and_gives_the_stored_logprob
 
 
 def test_rtpo_runs_end_to_end_on_lake(tmp_path):
-    line = trained(tmp_path / "lake", "--environment", "lake")
+    small = ("--prompts", "1", "--algorithm.siblings", "2", "--eval-episodes", "1")
+    line = trained(tmp_path / "lake", "--environment", "lake", *small)
     assert line["step"] == 1
     assert line["sampling/logp_difference/max"] < 1e-4

@@ -24,7 +24,8 @@ def test_a_real_model_searches_and_its_checkpoint_loads_in_plain_transformers(tm
     out = tmp_path / algorithm
     command = [sys.executable, "-m", "retrograde.cli.main", "train", "--model", "smollm2-135m"]
     command += ["--algorithm", algorithm, *SMALL[algorithm], "--environment", "geo_search"]
-    command += ["--steps", "2", "--prompts", "1", "--eval-episodes", "1", "--out", str(out)]
+    command += ["--steps", "2", "--prompts", "1", "--eval-episodes", "1", "--eval-every", "0"]
+    command += ["--model.max-new-tokens", "32", "--out", str(out)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
