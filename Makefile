@@ -26,6 +26,18 @@ define needs
 	fi
 endef
 
+# $(call apart,NAME,COMMANDS): make .venv-NAME with them unless it was made from this very file, for
+# this very folder.
+define apart
+	@now="$$( (cat requirements/$(1).txt; pwd) | cksum)"; \
+	if [ "$$(cat .venv-$(1)/.installed 2>/dev/null)" != "$$now" ]; then \
+		echo "Installing requirements/$(1).txt into .venv-$(1)"; \
+		rm -rf .venv-$(1) && $(python) -m venv .venv-$(1) && into=.venv-$(1)/bin/python && \
+		$(2) && echo "$$now" > .venv-$(1)/.installed; \
+	fi
+endef
+apart-pip := $$into -m pip --disable-pip-version-check install -qq
+
 .PHONY: help
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -90,13 +102,16 @@ setup-oracle: setup-dev ## add verl, for the tests that compare with it; nothing
 
 .PHONY: setup-verifiers
 setup-verifiers: setup ## a Python of its own, .venv-verifiers, for the library verifiers
-	@now="$$( (cat requirements/verifiers.txt; pwd) | cksum)"; \
-	if [ "$$(cat .venv-verifiers/.installed 2>/dev/null)" != "$$now" ]; then \
-		echo "Installing requirements/verifiers.txt into .venv-verifiers"; \
-		rm -rf .venv-verifiers && $(python) -m venv .venv-verifiers && \
-		.venv-verifiers/bin/python -m pip --disable-pip-version-check install -qq \
-			-r requirements/verifiers.txt && echo "$$now" > .venv-verifiers/.installed; \
-	fi
+	$(call apart,verifiers,$(apart-pip) -r requirements/verifiers.txt)
+
+.PHONY: setup-trl
+setup-trl: setup ## a Python of its own, .venv-trl, for TRL, which a benchmark is held against
+	$(call apart,trl,$(apart-pip) "$$(grep '^torch==' requirements/trl.txt)" && \
+		$(apart-pip) -r requirements/trl.txt && $(apart-pip) --no-deps --editable .)
+
+.PHONY: setup-vllm
+setup-vllm: setup ## a Python of its own, .venv-vllm, for vLLM, which a benchmark is held against
+	$(call apart,vllm,$(apart-pip) --no-deps -r requirements/vllm.txt)
 
 .PHONY: setup-docs
 setup-docs: setup
@@ -139,6 +154,6 @@ setup-mutants: setup-dev
 
 .PHONY: clean
 clean: ## remove .venv, caches and build outputs; runs are kept
-	rm -rf .venv .venv-verifiers ui/node_modules dist site .hypothesis .pytest_cache \
-		.ruff_cache .import_linter_cache
+	rm -rf .venv .venv-verifiers .venv-trl .venv-vllm ui/node_modules dist site .hypothesis \
+		.pytest_cache .ruff_cache .import_linter_cache
 	find src tests scripts -name __pycache__ -prune -exec rm -rf {} +
