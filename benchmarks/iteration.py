@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 
@@ -34,6 +35,7 @@ from retrograde.environments.hop import Hop
 from retrograde.policies.protocol import Sampling
 from retrograde.rollouts.grow import Grower
 from retrograde.trainer.actors import LocalActors
+from retrograde.trainer.evaluation import succeeded
 from retrograde.trainer.journal import DiskJournal
 from retrograde.trainer.loop import train
 from retrograde.trainer.ports import Metrics, Ports
@@ -94,7 +96,8 @@ class Ours:
                 settings.out,
                 self.state,
                 lambda *_: None,
-                parts.loaded.text,
+                parts.loaded.scribe,
+                partial(succeeded, settings.environment),
                 keep_rollouts=run.keep_rollouts,
             ),
             evaluate=_no_evaluation,

@@ -47,9 +47,10 @@ def test_it_trains(name, world, retrograde, taught, place):
     options = [f"--environment.{key}={value}" for key, value in SHORTEST.get(world, {}).items()]
     if "min_signal" in options_of(ALGORITHMS[name]):
         options.append("--algorithm.min-signal=1")
+    tasks = "6" if world == "hop" else "2"  # where few of the taught one's answers are right
     said = retrograde(
         "train", "--algorithm", name, "--environment", world, "--model", taught[world], *options,
-        "--steps", "2", "--prompts", "2", "--eval-episodes", "1", "--eval-every", "0",
+        "--steps", "2", "--prompts", tasks, "--eval-episodes", "1", "--eval-every", "0",
         "--algorithm.learning-rate", "1e-3", "--quiet", "--out", "run",
     )  # fmt: skip
     assert said.code == 0, said.err

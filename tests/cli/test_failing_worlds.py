@@ -7,7 +7,7 @@ import pytest
 from tests.rollouts.faulty import Shaky
 
 WORLD = "tests.rollouts.faulty:Shaky"
-SMALL = ["--prompts", "6", "--steps", "2", "--eval-episodes", "8", "--turn-seconds", "0.2"]
+SMALL = ["--prompts", "10", "--steps", "2", "--eval-episodes", "8", "--turn-seconds", "0.2"]
 
 
 @pytest.mark.parametrize("algorithm", ["rtpo", "grpo", "treepo"])

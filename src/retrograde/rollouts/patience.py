@@ -75,6 +75,7 @@ async def within(
     except asyncio.CancelledError:
         raise StrayCancellationError(f"{what} was cancelled by something in it") from None
     task = asyncio.ensure_future(_stepped(made[0], seconds, took))
+    task.add_done_callback(lambda _: _closed(made[0]))
     try:
         await asyncio.wait({task}, timeout=seconds)
         is_late = not task.done()
@@ -88,6 +89,12 @@ async def within(
     if task.cancelled():
         raise StrayCancellationError(f"{what} was cancelled by something in it")
     return task.result()
+
+
+def _closed(made: Awaitable[Any]) -> None:
+    """A coroutine whose task ended before it began is not to be missed by anybody."""
+    if isinstance(made, CoroutineType):
+        cast("Coroutine[Any, Any, Any]", made).close()
 
 
 @cache
