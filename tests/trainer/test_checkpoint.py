@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,27 +165,32 @@ def test_files_and_directories_are_on_the_disk_before_the_name_is_given(tmp_path
     assert after == ["checkpoints"]
 
 
-@pytest.fixture
+@contextmanager
 def small_disk():
-    """No file may grow beyond a thousand bytes, which is how a full disk feels."""
+    """No file may grow beyond a thousand bytes, which is how a full disk feels.
+
+    Only for as long as must be: the report of the tests may be a file as well.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     heeded = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, heeded)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, heeded)
 
 
 @pytest.mark.parametrize("what", ["model", "optimizer"])
-def test_a_full_disk_is_said_and_costs_nothing_that_was_complete(tmp_path, request, what):
+def test_a_full_disk_is_said_and_costs_nothing_that_was_complete(tmp_path, what):
     whole = written(tmp_path, 1)
-    request.getfixturevalue("small_disk")
     much = {"x": torch.zeros(1000)} if what == "optimizer" else OPTIMIZER
 
     def save_model(path):
         (path / "config.json").write_bytes(b"x" * (2000 if what == "model" else 2))
 
-    with pytest.raises(NotWrittenError, match=r"step-000002 cannot be written: .*--resume"):
+    said = r"step-000002 cannot be written: .*--resume"
+    with small_disk(), pytest.raises(NotWrittenError, match=said):
         save_checkpoint(tmp_path, state(2), much, save_model, keep=2)
     assert [path.name for path in tmp_path.iterdir()] == [whole.name]
     assert fault(whole) is None
