@@ -114,7 +114,7 @@ def refused(retrograde, place):
         ("--environment.turns 3", ["--environment.turns"]),
         ("--no-such-thing", ["--no-such-thing"]),
         ("surplus", ["surplus"]),
-        ("--resume", ["holds no manifest.json"]),
+        ("--resume", ["runs/hop-rtpo-0 holds no manifest.json", "to resume: --out DIR"]),
         ("--resume --out nowhere", ["nowhere holds no manifest.json"]),
     ],
 )
@@ -268,6 +268,76 @@ def test_a_checkpoint_whose_run_has_a_damaged_manifest_is_refused(finished, refu
     (place / "run" / "manifest.json").write_text("{")
     words = ["run/checkpoints/step-000001", "--environment", "hop", "--json"]
     refused("evaluate", *words, saying="run/manifest.json is damaged")
+
+
+def test_a_checkpoint_that_was_cut_short_is_named_where_it_is_evaluated(finished, refused, place):
+    checkpoint = place / "run" / "checkpoints" / "step-000001"
+    weights = checkpoint / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    asked = ["evaluate", "run/checkpoints/step-000001", "--environment", "hop", "--json"]
+    saying = "error: run/checkpoints/step-000001 is damaged: "
+    said = refused(*asked, saying=[saying, "model.safetensors has"])
+    assert said.startswith(saying)
+    (checkpoint / "COMPLETE.json").unlink()  # a model that nobody made a checksum of
+    refused(*asked, saying=[saying, "no model can be read from it"])
+    asked = ["train", "--model", "run/checkpoints/step-000001", "--out", "other"]
+    refused(*asked, saying=[saying, "no model can be read from it"])
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("--environment bad.py:X", "environment 'bad.py:X'"),
+        ("--reward bad.py:X", "reward 'bad.py:X'"),
+        ("--environment.context summarise(bad.py:X)", "summary 'bad.py:X'"),
+    ],
+)
+def test_a_mistake_in_a_file_of_ones_own_is_one_line(refused, place, words, what):
+    (place / "bad.py").write_text("import json\nimport nowhere_to_be_found\n")
+    said = refused("train", *words.split(), saying=[what, "line 2: ModuleNotFoundError"])
+    assert said.startswith(f"error: {what} cannot be loaded: {place}/bad.py, line 2: ")
+    (place / "bad.py").write_text("def X(:\n")
+    refused("train", *words.split(), saying=[what, f"{place}/bad.py, line 1: SyntaxError"])
+
+
+def test_lines_that_a_resumed_run_goes_on_without_are_told(finished, retrograde, place):
+    metrics, evaluations = (place / "run" / f"{name}.jsonl" for name in ("metrics", "evaluations"))
+    again = ["train", "--resume", "--out", "run", "--quiet"]
+    assert "damaged" not in retrograde(*again, "--steps", "2").err
+    metrics.write_text(metrics.read_text()[:-9])
+    evaluations.write_text(evaluations.read_text()[:9])
+    said = retrograde(*again, "--steps", "3")
+    assert said.code == 0
+    notice = "is damaged: of {} of 2 steps so far there is no line in it that can be read"
+    assert f"notice: run/metrics.jsonl {notice.format(1)} (the first is 2)" in said.err
+    assert f"notice: run/evaluations.jsonl {notice.format(2)} (the first is 0)" in said.err
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [0, 1, 3]
+
+
+def test_a_finished_run_of_which_no_line_is_left_is_told_so(finished, retrograde, place):
+    (place / "run" / "metrics.jsonl").write_text("{")
+    said = retrograde("train", "--resume", "--out", "run", "--quiet")
+    assert said.code == 0
+    assert "notice: run/metrics.jsonl is damaged: of 1 of 1 steps" in said.err
+    assert said.out == "checkpoint: run/checkpoints/step-000001\n"
+
+
+def test_a_run_that_used_more_than_its_budget_is_finished_and_how_it_goes_on_is_said(
+    finished, retrograde, place
+):
+    again = ["train", "--resume", "--out", "run", "--quiet"]
+    manifest = place / "run" / "manifest.json"
+    record = json.loads(manifest.read_text())
+    # As if one turn had been asked for: the only iteration took more than that.
+    record["settings"]["run"] |= {"steps": None, "max_env_steps": 1}
+    record["arguments"] += ["--steps", "None", "--max-env-steps", "1"]
+    manifest.write_text(json.dumps(record))
+    said = retrograde(*again)
+    assert said.code == 0
+    assert "notice: the run is finished, at step 1 after " in said.err
+    assert "`retrograde train --resume --out run --max-env-steps N` goes on" in said.err
+    refused = retrograde(*again, "--max-env-steps", "2")
+    assert (refused.code, "beyond what is asked for" in refused.err) == (2, True)
 
 
 def test_a_directory_that_another_run_is_writing_in_is_refused(refused, place, stranger):

@@ -1,13 +1,18 @@
 """`retrograde export`: what comes out is what was said, and others can use it."""
 
+import errno
 import json
+import os
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.report.runs import made
 from transformers import AutoTokenizer
 
-from retrograde.data.stored import stored_groups
+from retrograde.cli import export
+from retrograde.data.stored import stored_files, stored_groups
 
 from .resumed import words
 
@@ -77,6 +82,52 @@ def test_what_is_left_out_adds_up(run, retrograde, place):
     left_out = [line.split(" x ")[0] for line in said.splitlines() if line.startswith("left out")]
     leaves = sum(len(tree.leaves) for stored in stored_groups(run) for tree in stored.group.trees)
     assert len(examples) + sum(int(n.removeprefix("left out: ")) for n in left_out) == leaves
+
+
+def test_rollouts_that_were_cut_short_are_left_out_and_said(run, retrograde, place):
+    whole, _ = exported(retrograde, run, "sft", out="whole.jsonl")
+    mine = shutil.copytree(run, place / "mine")
+    *before, last = stored_files(mine)
+    last.write_bytes(last.read_bytes()[:-20])
+    said = retrograde("export", mine, "--to", "sft", "--out", "out.jsonl")
+    assert said.code == 0
+    assert said.err.startswith(f"notice: {last} is damaged: it was cut short; read are the ")
+    examples = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert examples == whole[: len(examples)]
+    assert {each["step"] for each in whole} > {each["step"] for each in examples} != set()
+    for path in before:
+        path.write_bytes(b"")
+    said = retrograde("export", mine, "--to", "sft", "--out", "none.jsonl")
+    assert said.code == 2
+    assert f"{before[0]} is damaged" in said.err
+    assert not Path("none.jsonl").exists()
+
+
+def test_where_it_cannot_write_it_says_so_before_any_work(retrograde, place, monkeypatch):
+    run = made(place / "run", steps=1)
+    closed = place / "closed"
+    closed.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed)
+    for out in ("closed/out.jsonl", "closed/further/out.jsonl"):
+        said = retrograde("export", run, "--to", "sft", "--out", out)
+        assert (said.code, said.err) == (2, f"error: --out {out}: {closed} cannot be written\n")
+    monkeypatch.undo()
+
+
+def test_a_disk_that_refuses_later_is_said_without_advice_that_is_trains(
+    retrograde, place, monkeypatch
+):
+    run = made(place / "run", steps=1)
+    monkeypatch.setattr(export, "synced", refusing)
+    said = retrograde("export", run, "--to", "sft", "--out", "out.jsonl")
+    assert said.code == 1
+    assert "out.jsonl cannot be written: No space left" in said.err
+    assert said.err.endswith("and export again\n")
+    assert "--resume" not in said.err
+
+
+def refusing(path):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_it_refuses_what_it_cannot_do(run, retrograde, place):

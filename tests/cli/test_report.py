@@ -27,6 +27,27 @@ def test_a_report_is_written_beside_the_run_or_where_one_says(run, tmp_path, cap
     assert sorted(path.name for path in run.iterdir() if path.name.startswith(".")) == []
 
 
+def test_what_was_cut_short_is_left_out_and_said(run, capsys):
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().err == ""
+    metrics, rollouts = run / "metrics.jsonl", run / "rollouts" / "step-000002.jsonl.zst"
+    metrics.write_text(metrics.read_text()[:-9])
+    rollouts.write_bytes(rollouts.read_bytes()[:-20])
+    assert main(["report", str(run)]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"notice: {metrics} is damaged: left out is line 3 of 3"
+    assert second.startswith(f"notice: {rollouts} is damaged: it was cut short; read are the 0 ")
+
+
+@pytest.mark.parametrize("command", ["report", "view"])
+def test_a_manifest_that_was_cut_short_is_bad_input(run, capsys, command):
+    manifest = run / "manifest.json"
+    manifest.write_text(manifest.read_text()[:50])
+    assert main([command, str(run)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {manifest} is damaged: ")
+    assert not (run / "report.html").exists()
+
+
 @pytest.mark.parametrize("command", ["report", "view"])
 def test_what_is_no_run_is_bad_input(tmp_path, capsys, command):
     assert main([command, str(tmp_path / "nothing")]) == 2

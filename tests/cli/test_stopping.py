@@ -57,6 +57,7 @@ def rare(method, model, out):
 def goes_on(retrograde, run, whole):
     said = retrograde("train", "--resume", "--out", run, "--quiet")
     assert said.code == 0, said
+    assert "damaged" not in said.err
     same(run, whole)
 
 

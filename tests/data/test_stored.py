@@ -1,6 +1,7 @@
 """Groups with what is kept beside them: exact ids, text, credit, success."""
 
 import json
+import random
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from retrograde.data.stored import (
     Text,
     Visit,
     store_groups,
+    stored_count,
     stored_file,
     stored_groups,
     success_of,
@@ -110,3 +112,39 @@ def test_what_is_damaged_is_named(tmp_path):
     path.write_bytes(zstandard.compress(json.dumps({"format": 2}).encode()))
     with pytest.raises(ValueError, match=r"line 1, is no stored group"):
         list(stored_groups(path))
+
+
+def cut(path, share):
+    """A file that holds many groups, each of which is known by its task, without its end."""
+    chance = random.Random(0)
+    tasks = [f"{i} {chance.randbytes(2000).hex()}" for i in range(200)]
+    store_groups(path, [replace(stored(), group=Group(task, GROUP.trees)) for task in tasks])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    return tasks
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.5, 0.999])
+def test_a_file_that_was_cut_short_is_refused_or_read_as_far_as_it_goes_and_told_of(
+    tmp_path, share
+):
+    path = tmp_path / "step-000001.jsonl.zst"
+    tasks = cut(path, share)
+    with pytest.raises(ValueError, match=r"step-000001.jsonl.zst is damaged"):
+        list(stored_groups(path))
+    told = []
+    read = [each.group.task for each in stored_groups(path, told=told.append)]
+    assert read == tasks[: len(read)]
+    assert (len(read) > 0) == (share >= 0.5)
+    assert stored_count(path, told.append) == len(read) < len(tasks)
+    assert told[0] == told[1]
+    assert f"read are the {len(read)} groups before that" in told[0]
+
+
+def test_of_a_whole_file_nothing_is_told(tmp_path):
+    path = tmp_path / "step-000001.jsonl.zst"
+    tasks = cut(path, 1.0)
+    told = []
+    assert len(list(stored_groups(path, told=told.append))) == len(tasks)
+    assert stored_count(path, told.append) == len(tasks)
+    assert told == []

@@ -52,6 +52,32 @@ def test_what_is_saved_is_read_back_exactly(tmp_path):
     assert (where / "config.json").exists()
 
 
+def test_every_file_is_as_open_as_the_umask_says(tmp_path):
+    """Some libraries write weights that their owner alone may read."""
+
+    def save_model(path):
+        (path / "model.safetensors").write_bytes(b"weights")
+        (path / "model.safetensors").chmod(0o600)
+
+    before = os.umask(0o027)
+    try:
+        where = written(tmp_path, 1, save_model=save_model)
+    finally:
+        os.umask(before)
+    files = [path for path in where.rglob("*") if path.is_file()]
+    assert where / "model.safetensors" in files
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o640}
+
+
+def test_what_is_wrong_with_the_model_alone_can_be_asked(tmp_path):
+    where = written(tmp_path, 1)
+    (where / "trainer" / "optimizer.safetensors").unlink()
+    assert fault(where, of_model=True) is None
+    assert "optimizer.safetensors is missing" in fault(where)
+    truncated(where / "config.json")
+    assert "config.json has" in fault(where, of_model=True)
+
+
 def test_the_newest_are_kept(tmp_path):
     for step in (0, 1, 2, 9, 10):
         written(tmp_path, step)

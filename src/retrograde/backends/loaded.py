@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -181,6 +182,8 @@ def _check_tokenizer(
 def _read(load: Callable[..., T], source: str, what: str, options: dict[str, Any]) -> T:
     try:
         return load(source, **options)
+    except SafetensorError as cause:
+        raise ValueError(f"{source} is damaged: no {what} can be read from it: {cause}") from cause
     except (OSError, ValueError, KeyError, ImportError) as cause:
         hint = " (here: --model.trust-remote-code)" if "trust_remote_code" in str(cause) else ""
         raise ValueError(f"{source}: no {what} could be loaded from it: {cause}{hint}") from cause

@@ -25,8 +25,12 @@ def rewritten(loaded: LoadedModel) -> str:
 def summary(settings: Settings, panel: Panel) -> None:
     """Print what came of a run, and what could be done next."""
     lines = read_lines(settings.out / "metrics.jsonl")
-    first, *_, last = [line for line in [lines[0], *lines] if "eval/success" in line]
     final = checkpoints(settings.out / "checkpoints")[-1]
+    evaluated = [line for line in lines if "eval/success" in line]
+    if not evaluated:  # they were lost, which has been said
+        print(f"checkpoint: {final}")
+        return
+    first, last = evaluated[0], evaluated[-1]
     table = Table(title=panel.title, title_justify="left")
     table.add_column("held-out success")
     table.add_column("start", justify="right")

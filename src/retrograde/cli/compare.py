@@ -20,9 +20,11 @@ from retrograde.cli.compare_page import check_can_draw, curves, page
 from retrograde.cli.compare_table import printed
 from retrograde.cli.contest import Contest, contest_from, named_out, without_budget
 from retrograde.cli.job import Job, Processes, done_here
+from retrograde.cli.notice import notice
 from retrograde.cli.panel import Panel
+from retrograde.cli.place import check_out
 from retrograde.cli.settings import Settings
-from retrograde.cli.train import check_out, claimed, resolved
+from retrograde.cli.train import claimed, resolved
 from retrograde.report.page import report
 from retrograde.trainer.comparison import (
     Method,
@@ -148,7 +150,7 @@ def _compared(comparison: Comparison) -> int:
         (out / "curves.svg").write_text(picture)
         (out / "compare.html").write_text(page(record, picture))
         runs = sorted(path.parent for path in (out / "runs").glob("*/*/manifest.json"))
-        (out / ROLLOUTS).write_text(report(runs))
+        (out / ROLLOUTS).write_text(report(runs, notice))
     finally:
         os.close(comparison.lock)
     if contest.as_json:

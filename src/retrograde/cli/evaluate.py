@@ -22,6 +22,7 @@ from retrograde.environments.protocol import Environment
 from retrograde.environments.threaded import Threaded
 from retrograde.policies.protocol import Answer, Ids, Policy, Sampling
 from retrograde.rendering.history import Renderer
+from retrograde.trainer.checkpoint import COMPLETE, fault
 from retrograde.trainer.evaluation import evaluate
 from retrograde.trainer.manifest import read_manifest
 from retrograde.trainer.run import Run
@@ -57,10 +58,18 @@ class Shown:
 
 
 def main(arguments: Sequence[str]) -> Callable[[], int]:
-    """Check what is asked for, and return the evaluation."""
+    """Check what is asked for, and return the evaluation.
+
+    Raises:
+        ValueError: bad input; a checkpoint that is damaged is.
+    """
     asked, rest = parser().parse_known_args(list(arguments))
     if asked.episodes is not None and asked.episodes < 1:
         raise ValueError(f"--episodes: at least 1 is needed, got {asked.episodes}")
+    if (Path(asked.checkpoint) / COMPLETE).exists():
+        wrong = fault(Path(asked.checkpoint), of_model=True)
+        if wrong is not None:
+            raise ValueError(f"{asked.checkpoint} is damaged: {wrong}")
     recorded, run, options = _recorded(Path(asked.checkpoint), asked.environment)
     environment = parse_environment(asked.environment, [*recorded, *rest], "retrograde evaluate")
     with Panel("evaluate", Run(), quiet=asked.json) as panel:

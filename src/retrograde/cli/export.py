@@ -9,6 +9,8 @@ from functools import partial
 from math import inf
 from pathlib import Path
 
+from retrograde.cli.notice import notice
+from retrograde.cli.place import check_place
 from retrograde.data.examples import Exporter, Wanted
 from retrograde.data.stored import stored_groups
 from retrograde.trainer.checkpoint import synced
@@ -40,22 +42,24 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
     asked = parser().parse_args(list(arguments))
     if asked.out.exists():
         raise ValueError(f"--out {asked.out} is there already; give another name")
-    groups = stored_groups(asked.run)
-    first = next(groups, None)
+    check_place(asked.out, asked.out.absolute().parent)
+    damages: list[str] = []
+    first = next(stored_groups(asked.run, told=damages.append), None)
     if first is None:
-        raise ValueError(f"{asked.run}: the rollouts that are stored in it are of no group")
-    return partial(_exported, asked)
+        why = "; ".join(damages) or "the rollouts that are stored in it are of no group"
+        raise ValueError(f"{asked.run}: {why}")
+    return partial(_exported, asked, _context(asked.run))
 
 
-def _exported(asked: argparse.Namespace) -> int:
+def _exported(asked: argparse.Namespace, context: str) -> int:
     exporter = Exporter(Wanted(asked.min_reward, asked.only_success, asked.min_margin))
     make = exporter.sft if asked.to == "sft" else exporter.preference
     groups, steps = 0, set[int]()
     unfinished = asked.out.with_name(f".{asked.out.name}.unfinished")
-    with Writing(asked.out):
+    with Writing(asked.out, "export again"):
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("w") as out:
-            for stored in stored_groups(asked.run):
+            for stored in stored_groups(asked.run, told=notice):
                 groups += 1
                 steps.add(stored.step)
                 for example in make(stored):
@@ -67,23 +71,22 @@ def _exported(asked: argparse.Namespace) -> int:
     for why, number in exporter.left_out.most_common():
         if number:
             print(f"left out: {number} x {why}")
-    _note(asked.run)
-    if not exporter.number:
-        print("nothing was good enough; ask for less, or train longer", file=sys.stderr)
-    return 0 if exporter.number else 1
-
-
-def _note(run: Path) -> None:
-    """Say that the policy was shown less than what is exported, if it was."""
-    if not (run / "manifest.json").exists():
-        return
-    settings = read_manifest(run)["settings"]["environment_settings"]
-    context = settings.get("context", "full")
     if context != "full":
         print(
             f"note: the run's context policy is {context}: when it answered, the policy was shown "
             f"less of a conversation than is exported"
         )
+    if not exporter.number:
+        print("nothing was good enough; ask for less, or train longer", file=sys.stderr)
+    return 0 if exporter.number else 1
+
+
+def _context(run: Path) -> str:
+    """What the policy was shown of what is exported, as far as that is known."""
+    if not (run / "manifest.json").exists():
+        return "full"
+    settings = read_manifest(run)["settings"].get("environment_settings", {})
+    return settings.get("context", "full")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from retrograde.cli.quiet import quiet_libraries
-from retrograde.cli.stopping import Stopped, Terminable, end_with_parent
+from retrograde.cli.stopping import Stopped, Terminable, end_with_parent, leave_unheard
 from retrograde.trainer.failure import RunError
 
 COMMANDS = {
@@ -22,13 +22,26 @@ COMMANDS = {
     "list": ("retrograde.cli.listing", "algorithms, environments, models, rewards"),
     "completion": ("retrograde.cli.completion", "let bash, zsh or fish complete all this"),
 }
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141
 RESUMED = ("train", "compare")
 """Commands that go on where they were stopped."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit code.
+
+    If nobody reads what it prints any more, it ends as other commands of a pipe do, quietly.
+    """
+    try:
+        code = _code(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        leave_unheard()
+        return UNREAD
+    return code
+
+
+def _code(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
         print(_help())

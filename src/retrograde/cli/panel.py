@@ -1,6 +1,7 @@
 """What a person sees while a run goes on: one live panel, or plain lines without a terminal."""
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from retrograde.cli.stopping import leave_unheard
 from retrograde.data.tree import End
 from retrograde.rollouts.progress import Ended, Progress
 from retrograde.trainer.journal import EVALUATING
@@ -133,8 +135,13 @@ class Panel:
         self._draw()
 
     def tell(self, event: str, what: Mapping[str, object]) -> None:
-        """One JSON object on a line of its own."""
-        print(json.dumps({"event": event, **what}), flush=True)
+        """One JSON object on a line of its own; once nobody reads them, the run is stopped."""
+        try:
+            print(json.dumps({"event": event, **what}), flush=True)
+        except BrokenPipeError:
+            leave_unheard()
+            if event != "end":
+                signal.raise_signal(signal.SIGTERM)
 
     def go_on(self, lines: Iterable[Mapping[str, float]]) -> None:
         """Take the lines of a run that is resumed as seen and said."""

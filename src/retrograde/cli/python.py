@@ -133,8 +133,8 @@ def train(
 
 def _done(asked: "Settings") -> Trained:
     """Check everything, train, and say what came of it."""
+    from retrograde.cli.place import check_out
     from retrograde.cli.settings import fitting
-    from retrograde.cli.train import check_out
 
     settings = fitting(asked)
     check_out(settings.out, resume=settings.resume)

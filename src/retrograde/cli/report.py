@@ -7,14 +7,21 @@ from functools import partial
 from pathlib import Path
 
 from retrograde.cli.folded import Folded
+from retrograde.cli.notice import notice
 from retrograde.report.page import report
-from retrograde.report.recorded import runs_under
+from retrograde.report.recorded import manifest_of, runs_under
 
 
 def main(arguments: Sequence[str]) -> Callable[[], int]:
-    """Check what is asked for, and return the writing of it."""
+    """Check what is asked for, and return the writing of it.
+
+    Raises:
+        ValueError: there is no run, or the manifest of one is damaged.
+    """
     asked = parser().parse_args(list(arguments))
     runs = [run for folder in asked.folders for run in runs_under(Path(folder))]
+    for run in runs:
+        manifest_of(run)
     out = Path(asked.out) if asked.out else Path(asked.folders[0]) / "report.html"
     if not out.parent.is_dir():
         raise ValueError(f"--out: {out.parent} is no directory")
@@ -22,7 +29,7 @@ def main(arguments: Sequence[str]) -> Callable[[], int]:
 
 
 def _written(runs: Sequence[Path], out: Path) -> int:
-    text = report(runs)
+    text = report(runs, notice)
     unfinished = out.with_name(f".{out.name}.unfinished")
     try:
         unfinished.write_text(text, encoding="utf-8")

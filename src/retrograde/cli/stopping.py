@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
@@ -122,6 +123,13 @@ class Terminable:
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
         raise Stopped(number)
+
+
+def leave_unheard() -> None:
+    """Write what is still to come on stdout to nobody: who read it is gone, as `head` is."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nobody, sys.stdout.fileno())
+    os.close(nobody)
 
 
 def end_with_parent() -> None:

@@ -16,8 +16,10 @@ from retrograde.algorithms.algorithm import Algorithm
 from retrograde.backends.models import load_model, model_directory
 from retrograde.backends.recommended import Recommended
 from retrograde.cli.closing import rewritten, summary
+from retrograde.cli.notice import notice
 from retrograde.cli.panel import Panel
 from retrograde.cli.parts import Parts, parts_of
+from retrograde.cli.place import check_out
 from retrograde.cli.settings import (
     RESUMING,
     Settings,
@@ -28,6 +30,7 @@ from retrograde.cli.settings import (
 from retrograde.cli.stopping import Stopped, Stopping
 from retrograde.data.rows import Row
 from retrograde.data.seeds import derived
+from retrograde.data.stored import EVALUATIONS
 from retrograde.environments.threaded import Threaded
 from retrograde.loggers.logger import About
 from retrograde.loggers.told import Told
@@ -39,7 +42,7 @@ from retrograde.trainer.checkpoint import load_state, newest_sound, save_checkpo
 from retrograde.trainer.evaluation import evaluate, succeeded
 from retrograde.trainer.foothold import Foothold
 from retrograde.trainer.journal import DiskJournal, Show
-from retrograde.trainer.lines import read_lines
+from retrograde.trainer.lines import lost, read_lines
 from retrograde.trainer.loop import train
 from retrograde.trainer.manifest import (
     check_same,
@@ -102,7 +105,12 @@ def settings_from(arguments: Sequence[str]) -> Settings:
     """
     if set(RESUMING) & set(arguments) and not {"-h", "--help"} & set(arguments):
         # Options that belong to the run's own algorithm mean nothing before that is known.
-        out = named_out(arguments) or parse_train(arguments).out
+        named = named_out(arguments)
+        out = named or parse_train(arguments).out
+        if named is None and not (out / "manifest.json").exists():
+            raise ValueError(
+                f"{out} holds no manifest.json: name the directory of the run to resume: --out DIR"
+            )
         words = read_manifest(out)["arguments"]
         settings = parse_train([*words, *arguments])
     else:
@@ -138,19 +146,13 @@ def prepared(settings: Settings, progress: Callable[[str, float], None]) -> Trai
     if settings.resume:
         notice(check_same(stored, record, anyway=anyway))
         state, optimizer = load_state(Path(source))
-        check_started(settings.run, state)
+        notice(check_started(settings.out, settings.run, state, stored.get("run", {})))
     loaded = load_model(source, recommended, settings.model, seed=settings.run.seed)
     parts = parts_of(settings, loaded)
     if optimizer is not None:
         parts.load_state(optimizer)
         parts.policy.version = state.version
     return Training(settings, record, parts, state, claimed(settings.out, resume=settings.resume))
-
-
-def notice(text: str | None) -> None:
-    """Say something that nobody may miss, above a panel or among plain lines."""
-    if text is not None:
-        print(f"notice: {text}", file=sys.stderr, flush=True)
 
 
 def claimed(out: Path, *, resume: bool) -> int:
@@ -251,8 +253,12 @@ def carried_out_shown(training: Training) -> Panel:
         if settings.as_json:
             panel.tell("begin", {"out": str(settings.out), **settings.names})
         if training.state.step:
-            lines = read_lines(settings.out / "metrics.jsonl")
-            panel.go_on(line for line in lines if line["step"] <= training.state.step)
+            path, step = settings.out / "metrics.jsonl", training.state.step
+            lines = [line for line in read_lines(path) if line["step"] <= step]
+            evaluated = [line["step"] for line in lines if "eval/success" in line]
+            notice(lost(path, range(1, step + 1)))
+            notice(lost(settings.out / EVALUATIONS, evaluated))
+            panel.go_on(lines)
         carried_out(training, panel.show, panel.grown)
     return panel
 
@@ -273,24 +279,6 @@ def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 def _title(settings: Settings) -> str:
     return f"{settings.algorithm_name} on {settings.environment_name}, {settings.model_name}"
-
-
-def check_out(out: Path, *, resume: bool) -> None:
-    """Refuse an output directory that is in use or cannot be written, before any work.
-
-    Raises:
-        ValueError: it is, or cannot.
-    """
-    if not resume and out.is_dir() and any(out.iterdir()):
-        raise ValueError(
-            f"--out {out} is not empty; go on with what is in it (--resume), "
-            f"or give another directory (--out)"
-        )
-    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not nearest.is_dir():
-        raise ValueError(f"--out {out}: a directory is needed, and {nearest} is a file")
-    if not os.access(nearest, os.W_OK):
-        raise ValueError(f"--out {out}: {nearest} cannot be written")
 
 
 def _latest(out: Path) -> Path:

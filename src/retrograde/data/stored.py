@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import zstandard
 
@@ -22,8 +22,13 @@ ROLLOUTS = "rollouts"
 EVALUATIONS = "evaluations.jsonl"
 """How each held-out task went: a line an evaluation, the tasks always in the same order."""
 SUFFIX = ".jsonl.zst"
+HEADER = 18
+"""Bytes that the header of a compressed frame takes at most."""
 LEVEL = 10
 """Of compression: beyond it files shrink little and writing slows down."""
+Told = Callable[[str], None]
+"""Told of what is damaged, and what of it is left out."""
+T = TypeVar("T")
 UNJUDGED = (End.FAILED, End.MERGED, End.SPARED)
 """Ends of leaves that neither succeeded nor failed at their task."""
 
@@ -162,40 +167,78 @@ def store_groups(path: Path, groups: Iterable[StoredGroup]) -> None:
     unfinished.rename(path)
 
 
-def stored_groups(path: Path, played: Played = Played.TRAINING) -> Iterator[StoredGroup]:
+def stored_groups(
+    path: Path, played: Played = Played.TRAINING, told: Told | None = None
+) -> Iterator[StoredGroup]:
     """Read what a run keeps, iteration by iteration.
 
     Args:
         path: a run's directory, or one of its files.
         played: which files of a directory.
+        told: told of each file that is damaged, of which the groups before that are read; None
+            to refuse it.
 
     Raises:
-        ValueError: there is nothing of the kind, or it is damaged.
+        ValueError: there is nothing of the kind, or it is damaged and nobody is told.
     """
     files = [path] if path.is_file() else stored_files(path, played)
     if not files:
         raise ValueError(f"{path}: {ROLLOUTS}/{played}-*{SUFFIX} is needed, and there is none")
     for file in files:
-        for number, line in enumerate(_lines(file), 1):
-            try:
-                group = _of_record(json.loads(line))
-            except (KeyError, TypeError, ValueError) as cause:
-                raise ValueError(f"{file}, line {number}, is no stored group: {cause!r}") from cause
-            yield group
+        yield from _sound(_groups(file), told)
 
 
-def stored_count(file: Path) -> int:
-    """How many groups a file holds; they are not read."""
-    return sum(1 for _ in _lines(file))
+def stored_count(file: Path, told: Told | None = None) -> int:
+    """How many groups a file holds; they are not read.
+
+    Args:
+        file: one of a run's.
+        told: told if it is damaged, and the groups before that are counted; None to refuse it.
+
+    Raises:
+        ValueError: it is damaged and nobody is told.
+    """
+    return sum(1 for _ in _sound(_lines(file), told))
+
+
+def _sound(each: Iterator[T], told: Told | None) -> Iterator[T]:
+    """What comes before the damage."""
+    number = 0
+    try:
+        for item in each:
+            yield item
+            number += 1
+    except ValueError as cause:
+        if told is None:
+            raise
+        told(f"{cause}; read are the {number} groups before that, what follows is left out")
+
+
+def _groups(file: Path) -> Iterator[StoredGroup]:
+    for number, line in enumerate(_lines(file), 1):
+        try:
+            group = _of_record(json.loads(line))
+        except (KeyError, TypeError, ValueError) as cause:
+            raise ValueError(f"{file}, line {number}, is no stored group: {cause!r}") from cause
+        yield group
 
 
 def _lines(file: Path) -> Iterator[str]:
+    """Whole lines; a file that was cut short is one whose first bytes promise more than it has."""
     with file.open("rb") as packed:
-        reader = zstandard.ZstdDecompressor().stream_reader(packed)
         try:
-            yield from io.TextIOWrapper(reader, encoding="utf-8")
-        except zstandard.ZstdError as cause:
+            promised = zstandard.get_frame_parameters(packed.read(HEADER)).content_size
+            packed.seek(0)
+            reader = zstandard.ZstdDecompressor().stream_reader(packed)
+            least = 0 if promised == zstandard.CONTENTSIZE_UNKNOWN else promised
+            for line in io.TextIOWrapper(reader, encoding="utf-8"):
+                if line.endswith("\n") or reader.tell() >= least:
+                    yield line
+            is_whole = reader.tell() >= least
+        except (zstandard.ZstdError, UnicodeDecodeError) as cause:
             raise ValueError(f"{file} is damaged: {cause}") from cause
+    if not is_whole:
+        raise ValueError(f"{file} is damaged: it was cut short")
 
 
 def _to_record(stored: StoredGroup) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from retrograde.data.stored import Told
 from retrograde.report.flips import flipped
-from retrograde.report.recorded import methods_of, recorded
+from retrograde.report.recorded import methods_of, recorded, untold
 from retrograde.report.shelf import Shelf
 
 MOST_BYTES = 4_900_000
@@ -20,18 +21,22 @@ FLIPS = 400
 """Tasks of a run that the table names."""
 
 
-def report(runs: Sequence[Path]) -> str:
+def report(runs: Sequence[Path], told: Told = untold) -> str:
     """The page of some runs, with as many of their rollouts as there is room for.
 
+    Args:
+        runs: their directories.
+        told: told of each file that is damaged, and what of it is left out.
+
     Raises:
-        ValueError: a directory is no run's, or what it keeps is damaged.
+        ValueError: a directory is no run's, or its manifest is damaged.
     """
-    shelf = Shelf(runs)
-    told = figures(runs)
-    changed = [[(flip["greedy"], flip["task"]) for flip in run["flips"]] for run in told["runs"]]
-    room = MOST_BYTES - len(page(told))
+    shelf = Shelf(runs, told)
+    said = figures(runs, told)
+    changed = [[(flip["greedy"], flip["task"]) for flip in run["flips"]] for run in said["runs"]]
+    room = MOST_BYTES - len(page(said))
     entries, packed = shelf.sampled(room, changed)
-    head = told | {"live": False, "groups": entries, "kept": shelf.count()}
+    head = said | {"live": False, "groups": entries, "kept": shelf.count()}
     blocks = "\n".join(
         f'<script type="text/plain" id="group-{key}">{text}</script>'
         for key, text in packed.items()
@@ -39,9 +44,9 @@ def report(runs: Sequence[Path]) -> str:
     return page(head, blocks)
 
 
-def figures(runs: Sequence[Path]) -> dict[str, Any]:
+def figures(runs: Sequence[Path], told: Told = untold) -> dict[str, Any]:
     """What the page says of runs, all but their rollouts."""
-    told = [recorded(run) for run in runs]
+    found = [recorded(run, told) for run in runs]
     return {
         "version": version("retrograde"),
         "written": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
@@ -51,7 +56,7 @@ def figures(runs: Sequence[Path]) -> dict[str, Any]:
                 "curves": run.curves(),
                 "flips": flipped(run.evaluations)[:FLIPS],
             }
-            for run, method in zip(told, methods_of(told), strict=True)
+            for run, method in zip(found, methods_of(found), strict=True)
         ],
     }
 

@@ -8,13 +8,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from retrograde.data.stored import EVALUATIONS
+from retrograde.data.stored import EVALUATIONS, Told
 
 POINTS = 1500
 """Iterations shown of a run; of longer ones every second, third, ... line."""
 TOLD = 3
 """Settings that tell methods apart."""
 Record = Mapping[str, Any]
+
+
+def untold(_damage: str) -> None:
+    """Say nothing of what is damaged."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,11 @@ class Recorded:
         return {name: [rounded(line.get(name)) for line in shown] for name in names}
 
 
-def recorded(folder: Path) -> Recorded:
-    """Read a run's directory.
+def manifest_of(folder: Path) -> Record:
+    """Read a run's manifest.
 
     Raises:
-        ValueError: it is no run's, or its manifest is damaged.
+        ValueError: the directory is no run's, or its manifest is damaged.
     """
     path = folder / "manifest.json"
     if not path.is_file():
@@ -95,7 +99,21 @@ def recorded(folder: Path) -> Recorded:
         settings["run"]["seed"] = int(settings["run"]["seed"])
     except (KeyError, TypeError, ValueError) as cause:
         raise ValueError(f"{path} is damaged: {cause!r}") from cause
-    lines, evaluations = _lines(folder / "metrics.jsonl"), _lines(folder / EVALUATIONS)
+    return manifest
+
+
+def recorded(folder: Path, told: Told = untold) -> Recorded:
+    """Read a run's directory.
+
+    Args:
+        folder: the directory.
+        told: told of each file of records that is damaged.
+
+    Raises:
+        ValueError: it is no run's, or its manifest is damaged.
+    """
+    manifest = manifest_of(folder)
+    lines, evaluations = (_lines(folder / name, told) for name in ("metrics.jsonl", EVALUATIONS))
     return Recorded(folder, manifest, lines, evaluations)
 
 
@@ -152,8 +170,20 @@ def leaves(tree: Record, prefix: str = "") -> list[tuple[str, str]]:
     return found
 
 
-def _lines(path: Path) -> list[Record]:
+def _lines(path: Path, told: Told) -> list[Record]:
     """Whole lines; one that is being written, or was cut off, is left out."""
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    found: list[Record] = []
+    broken: list[str] = []
+    texts = path.read_text(errors="replace").splitlines() if path.is_file() else []
+    for number, text in enumerate(texts, 1):
+        try:
+            record = json.loads(text)
+        except ValueError:
+            record = None
+        if isinstance(record, dict) and "step" in record:
+            found.append(cast("Record", record))
+        else:
+            broken.append(str(number))
+    if broken:
+        told(f"{path} is damaged: left out is line {', '.join(broken)} of {len(texts)}")
+    return found

@@ -11,12 +11,14 @@ from typing import Any
 from retrograde.data.stored import (
     Played,
     StoredGroup,
+    Told,
     stored_count,
     stored_file,
     stored_files,
     stored_groups,
 )
 from retrograde.report.payload import group_payload, index_entry
+from retrograde.report.recorded import untold
 
 KEY = re.compile(r"([0-9]{1,4})-(step|evaluation)-([0-9]{1,12})-([0-9]{1,6})")
 """Run, what it was played for, iteration, number in the file."""
@@ -56,9 +58,16 @@ class _Sample:
 class Shelf:
     """Remembers what each file holds until the file changes."""
 
-    def __init__(self, runs: Sequence[Path]) -> None:
-        """Bind runs, in the order of their numbers."""
+    def __init__(self, runs: Sequence[Path], told: Told = untold) -> None:
+        """Bind runs, in the order of their numbers.
+
+        Args:
+            runs: directories.
+            told: told once of each file that is damaged, of which the groups before that are read.
+        """
         self.runs = runs
+        self._told = told
+        self._damaged = set[str]()
         self._known: dict[Path, tuple[tuple[int, int], list[dict[str, Any]]]] = {}
 
     def files(self) -> Iterator[tuple[int, Played, Path]]:
@@ -84,14 +93,22 @@ class Shelf:
         known = self._known.get(path)
         if known is None or known[0] != stamp:
             entries = [
-                entry_of(number, i, stored) for i, stored in enumerate(stored_groups(path, played))
+                entry_of(number, i, stored) for i, stored in enumerate(self._groups(path, played))
             ]
             known = self._known[path] = (stamp, entries)
         return known[1]
 
     def count(self) -> int:
         """How many groups there are."""
-        return sum(stored_count(path) for _, _, path in self.files())
+        return sum(stored_count(path, self._note) for _, _, path in self.files())
+
+    def _groups(self, path: Path, played: Played) -> Iterator[StoredGroup]:
+        return stored_groups(path, played, self._note)
+
+    def _note(self, damage: str) -> None:
+        if damage not in self._damaged:
+            self._damaged.add(damage)
+            self._told(damage)
 
     def group(self, key: str) -> dict[str, Any]:
         """A group by its key.
@@ -102,9 +119,10 @@ class Shelf:
         match = KEY.fullmatch(key)
         if match is None or int(match[1]) >= len(self.runs):
             raise KeyError(key)
-        path = stored_file(self.runs[int(match[1])], Played(match[2]), int(match[3]))
+        played = Played(match[2])
+        path = stored_file(self.runs[int(match[1])], played, int(match[3]))
         if path.is_file():
-            for i, stored in enumerate(stored_groups(path)):
+            for i, stored in enumerate(self._groups(path, played)):
                 if i == int(match[4]):
                     return group_payload(stored)
         raise KeyError(key)
@@ -129,7 +147,7 @@ class Shelf:
             for number, path in self._spread(played):
                 if sample.is_full:
                     break
-                for i, stored in enumerate(stored_groups(path, played)):
+                for i, stored in enumerate(self._groups(path, played)):
                     sample.add(number, i, stored)
         return sorted(sample.entries, key=_order), sample.packed
 
@@ -142,7 +160,7 @@ class Shelf:
             files = stored_files(self.runs[number], Played.EVALUATION)
             ranks = {task: rank for rank, task in enumerate(tasks)}
             for path in dict.fromkeys((*files[:1], *files[-1:])):
-                for i, stored in enumerate(stored_groups(path, Played.EVALUATION)):
+                for i, stored in enumerate(self._groups(path, Played.EVALUATION)):
                     rank = ranks.get((stored.greedy, stored.group.task))
                     if rank is not None:
                         found.append((rank, number, i, stored))

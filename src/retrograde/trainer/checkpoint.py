@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections import deque
 from collections.abc import Callable
 from dataclasses import fields
@@ -77,6 +78,11 @@ def _write(
     record["recent"] = [[row_to_list(r) for r in rows] for rows in state.recent]
     (place / STATE / "state.json").write_text(json.dumps(record))
     everything = sorted(path for path in place.rglob("*"))
+    # Some libraries write files that their owner alone may read, whatever the umask says.
+    mode = stat.S_IMODE((place / STATE / "state.json").stat().st_mode)
+    for path in everything:
+        if path.is_file():
+            path.chmod(mode)
     files = {str(path.relative_to(place)): _sum(path) for path in everything if path.is_file()}
     (place / COMPLETE).write_text(json.dumps({"step": state.step, "files": files}, indent=1))
     for path in (place / COMPLETE, *reversed(everything), place):
@@ -107,12 +113,19 @@ def _step(checkpoint: Path) -> int:
     return int(checkpoint.name.partition("-")[2])
 
 
-def fault(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint; None if every file is as it was written."""
+def fault(checkpoint: Path, *, of_model: bool = False) -> str | None:
+    """What is wrong with a checkpoint; None if every file is as it was written.
+
+    Args:
+        checkpoint: its directory.
+        of_model: leave out what only training needs.
+    """
     path = checkpoint / COMPLETE
     try:
         files = cast("dict[str, dict[str, Any]]", json.loads(path.read_text())["files"])
         for name, wanted in files.items():
+            if of_model and Path(name).parts[0] == STATE:
+                continue
             if (size := (checkpoint / name).stat().st_size) != wanted["bytes"]:
                 return f"{name} has {size} bytes, written were {wanted['bytes']}"
             if _sum(checkpoint / name) != wanted:

@@ -21,9 +21,10 @@ class NotWrittenError(RunError):
 class Writing:
     """A block that writes a file or a directory; what the disk refuses is said in words."""
 
-    def __init__(self, path: Path) -> None:
-        """Name what is written."""
+    def __init__(self, path: Path, then: str = "go on with --resume") -> None:
+        """Name what is written, and what can be done once the disk takes it."""
         self.path = path
+        self.then = then
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -35,7 +36,7 @@ class Writing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Say which path it was, and that a run can be resumed."""
+        """Say which path it was, and what can be done."""
         if isinstance(error, OSError):
             why = error.strerror or str(error)
         elif isinstance(error, SafetensorError) or (error and RUST_IO in str(error)):
@@ -44,5 +45,5 @@ class Writing:
             return
         raise NotWrittenError(
             f"{self.path} cannot be written: {why}. What was complete before is untouched: make "
-            f"room, or see to the rights, and go on with --resume"
+            f"room, or see to the rights, and {self.then}"
         ) from error

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,23 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             break
         records.append(cast("dict[str, Any]", record))
     return records
+
+
+def lost(path: Path, steps: Collection[int]) -> str | None:
+    """What to say of steps that a file has no record of; None if it has one of each.
+
+    Args:
+        path: the file.
+        steps: those up to the last checkpoint; later ones are made again, with their records.
+    """
+    told = {record["step"] for record in read_lines(path)}
+    missing = [step for step in steps if step not in told]
+    if not missing:
+        return None
+    return (
+        f"{path} is damaged: of {len(missing)} of {len(steps)} steps so far there is no line in it "
+        f"that can be read (the first is {missing[0]}); the run goes on without them"
+    )
 
 
 def add_line(path: Path, record: Mapping[str, Any]) -> None:

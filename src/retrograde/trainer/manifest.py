@@ -12,11 +12,11 @@ from typing import Any, cast
 from retrograde.algorithms.algorithm import Algorithm
 from retrograde.trainer.checkpoint import synced
 from retrograde.trainer.failure import Writing
-from retrograde.trainer.run import Run, State
+from retrograde.trainer.run import BUDGETS, Run, State
 
 PACKAGES = ("retrograde", "torch", "transformers", "tokenizers", "gymnasium")
 MAY_CHANGE = (
-    *("run.steps", "run.max_env_steps", "run.max_tokens", "run.max_seconds"),
+    *(f"run.{name}" for name in BUDGETS),
     *("run.save_every", "run.keep_checkpoints"),
 )
 """Settings that a resumed run may be given anew: how long it goes on, and what is kept of it."""
@@ -109,18 +109,36 @@ def check_same(
     )
 
 
-def check_started(run: Run, state: State) -> None:
+def check_started(out: Path, run: Run, state: State, stored: Mapping[str, Any]) -> str | None:
     """Refuse to resume a run with a budget smaller than what it has used.
 
+    The run's own last iteration may have used more than its budget; then it is finished.
+
+    Args:
+        out: the run's directory.
+        run: how long it is to be.
+        state: what it has used.
+        stored: the settings of `run` that it was started or last resumed with.
+
+    Returns:
+        What to say if the run is finished, and nothing else was asked for.
+
     Raises:
-        ValueError: it is; what is used is said.
+        ValueError: a smaller budget is asked for; what is used is said.
     """
     overdrawn = run.overdrawn(state)
+    if run.is_over(state) and all(stored.get(name) == getattr(run, name) for name in BUDGETS):
+        longer = " ".join(f"--{name.replace('_', '-')} N" for name in run.used_up(state))
+        return (
+            f"the run is finished, at step {state.step} after {state.env_steps} turns; "
+            f"`retrograde train --resume --out {out} {longer}` goes on, to a larger N"
+        )
     if overdrawn:
         raise ValueError(
             f"the run is at step {state.step} already, beyond what is asked for: "
             f"{'; '.join(overdrawn)}. Ask for as much or more, or start another run"
         )
+    return None
 
 
 def differing(

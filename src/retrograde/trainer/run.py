@@ -12,6 +12,8 @@ from retrograde.rollouts.limits import Limits
 
 EVALUATIONS = 6
 """Evaluations in a run that does not say how often, the one at its start left out."""
+BUDGETS = ("steps", "max_env_steps", "max_tokens", "max_seconds")
+"""Settings that say how long a run goes on."""
 SAVING_SHARE = 0.1
 """Of its time, that a run spends on checkpoints if it does not say how often."""
 
@@ -170,6 +172,11 @@ class Run:
             if used > budget
         ]
 
+    def used_up(self, state: "State") -> list[str]:
+        """Names of the budgets that nothing is left of."""
+        budgets = zip(self._budgets(state), self._set, strict=True)
+        return [name for (used, budget), name in budgets if used >= budget]
+
     def share_done(self, state: "State") -> float:
         """How much of the budget is used, 0 to 1."""
         shares = [used / budget for used, budget in self._budgets(state) if budget]
@@ -183,8 +190,7 @@ class Run:
     @property
     def _set(self) -> list[str]:
         """The budgets that are set."""
-        names = ("steps", "max_env_steps", "max_tokens", "max_seconds")
-        return [name for name in names if getattr(self, name) is not None]
+        return [name for name in BUDGETS if getattr(self, name) is not None]
 
     def _budgets(self, state: "State") -> list[tuple[float, float]]:
         """What is used of each budget that is set, and the budget."""
