@@ -19,10 +19,10 @@ def teacher(record, chance):
     return Call("find", {"thing": thing}) if chance.random() < 0.5 else guess
 
 
-names = ("Ada", "Ben", "Eva", "Max", "Tom", "Zoe")
+names = "Ada Ben Cem Eva Fay Gil Ida Jon Lea Max Nia Omar Pia Ron Tom Zoe".split()
 tasks = [{"prompt": f"{name} asks: where is the {thing}?", "answer": room}
          for name in names for thing, room in PLACES.items()]  # fmt: skip
-house = ToolEnvironment(tasks=tasks, test_share=0.3, mcp=SERVER, mcp_shared=True, calls="react",
+house = ToolEnvironment(tasks=tasks, test_share=0.5, mcp=SERVER, mcp_shared=True, calls="react",
                         teacher=teacher, max_turns=3)  # fmt: skip
 if __name__ == "__main__":
     trained = train(house, algorithm="grpo", steps=6, prompts=8)
