@@ -73,7 +73,7 @@ async def test_it_knows_the_capital_of_france(name):
 def test_gemma_trains_a_step_and_is_read_by_plain_transformers(tmp_path):
     line = trained(
         tmp_path, "--model", "gemma3-270m", "--environment", COUNTED, "--algorithm", "grpo",
-        "--algorithm.rollouts", "2", "--algorithm.min-signal", "1",
+        "--algorithm.rollouts", "4", "--algorithm.min-signal", "1",
     )  # fmt: skip
     assert line["update/steps"] >= 1
     assert line["first_minibatch/logp_difference/max"] < 1e-4

@@ -21,7 +21,7 @@ from retrograde.data.trie import Ids, Trie
 from retrograde.ops.cut import WHOLE, Cut
 from retrograde.ops.logprobs import scaled
 
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 256 << 20
 """Scores of the vocabulary that are held at once."""
 
 
