@@ -19,7 +19,8 @@ def teacher(record, chance):
     return Call("find", {"thing": thing}) if chance.random() < 0.5 else guess
 
 
-names = "Ada Ben Cem Eva Fay Gil Ida Jon Lea Max Nia Omar Pia Ron Tom Zoe".split()
+names = ("Ada", "Ben", "Cem", "Eva", "Fay", "Gil", "Ida", "Jon", "Lea", "Max", "Nia", "Omar",
+         "Pia", "Ron", "Tom", "Zoe")  # fmt: skip
 tasks = [{"prompt": f"{name} asks: where is the {thing}?", "answer": room}
          for name in names for thing, room in PLACES.items()]  # fmt: skip
 house = ToolEnvironment(tasks=tasks, test_share=0.5, mcp=SERVER, mcp_shared=True, calls="react",
