@@ -5,7 +5,7 @@ import torch
 
 from retrograde.backends.flat import action_logp
 from retrograde.backends.padding import microbatches, padded
-from retrograde.backends.route import logprobs
+from retrograde.backends.route import route_of, scored
 from retrograde.ops.logprobs import selected_logp
 
 from .tiny import KINDS, model, sequences
@@ -41,14 +41,14 @@ def agree(found, expected):
 @pytest.mark.parametrize("budget", [21, 60, 10_000])
 @torch.inference_mode()
 def test_batch_mates_and_padding_change_nothing(made, alone, budget):
-    agree(logprobs(made, CONTEXTS, ACTIONS, 0.7, budget, 0), alone)
+    agree(scored(route_of(made, 0), CONTEXTS, ACTIONS, 0.7, budget), alone)
 
 
 @torch.inference_mode()
 def test_order_changes_nothing(made, alone):
     order = [4, 8, 0, 2, 7, 1, 3, 6, 5]
     mixed = [CONTEXTS[i] for i in order], [ACTIONS[i] for i in order]
-    agree(logprobs(made, *mixed, 0.7, 10_000, 0), [alone[i] for i in order])
+    agree(scored(route_of(made, 0), *mixed, 0.7, 10_000), [alone[i] for i in order])
 
 
 @pytest.mark.parametrize("pad", [0, 3, 23])

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from retrograde.backends.critic import SharedCritic
 from retrograde.backends.optimizer import Optimizer
-from retrograde.backends.route import route_of, scored
+from retrograde.backends.route import Route, route_of, scored
 from retrograde.backends.weights import frozen_copy, ready_to_learn, trained_weights
 from retrograde.data.batch import ActionTokens
 from retrograde.data.rows import Row
@@ -56,6 +56,7 @@ class TransformersLearner:
         self.reference = frozen_copy(model) if keep_reference else None
         self.model = ready_to_learn(model)  # dropout would make pi differ from who acted
         self.route = route_of(self.model, pad)
+        self.reference_route = None if self.reference is None else route_of(self.reference, pad)
         self.pad = pad
         self.temperature = temperature
         self.cut = cut
@@ -79,7 +80,7 @@ class TransformersLearner:
         """
         tokens = ActionTokens.of(rows).to(self.model.device)
         if loss.kl:
-            reference_logp = torch.cat(self._score(rows, self._reference_model()))
+            reference_logp = torch.cat(self._score(rows, self._to_reference()))
             tokens = replace(tokens, reference_logp=reference_logp)
         weight_T = loss.weights(tokens)
         self.optimizer.zero_grad()
@@ -159,7 +160,7 @@ class TransformersLearner:
 
     def score(self, rows: Sequence[Row]) -> list[list[float]]:
         """log pi of each row's action under the weights of now, at the sampling temperature."""
-        return [row.tolist() for row in self._score(rows, self.model)]
+        return [row.tolist() for row in self._score(rows, self.route)]
 
     def recomputed(self, rows: Sequence[Row]) -> list[Row]:
         """Rows whose recorded log-probabilities are replaced by those of now, on their context."""
@@ -169,20 +170,19 @@ class TransformersLearner:
         ]
 
     @torch.inference_mode()
-    def _score(self, rows: Sequence[Row], model: PreTrainedModel) -> list[Tensor]:
+    def _score(self, rows: Sequence[Row], route: Route) -> list[Tensor]:
         distinct = {
             key: i for i, key in enumerate(dict.fromkeys((r.context, r.action) for r in rows))
         }
         contexts = [context for context, _ in distinct]
         actions = [action for _, action in distinct]
-        route = self.route if model is self.model else route_of(model, self.pad)
         scores = scored(route, contexts, actions, self.temperature, self.max_tokens, cut=self.cut)
         return [scores[distinct[row.context, row.action]] for row in rows]
 
-    def _reference_model(self) -> PreTrainedModel:
-        if self.reference is None:
+    def _to_reference(self) -> Route:
+        if self.reference_route is None:
             raise ValueError("kl is above 0, which needs the initial weights: keep_reference=True")
-        return self.reference
+        return self.reference_route
 
     def weights(self) -> Mapping[str, Tensor]:
         """The trained weights of now, by name; to be copied before the next step."""

@@ -167,18 +167,6 @@ def shares_prefixes(model: PreTrainedModel) -> bool:
     return apart <= TOLERANCE[model.dtype]
 
 
-def logprobs(
-    model: PreTrainedModel,
-    contexts: Sequence[Ids],
-    actions: Sequence[Ids],
-    temperature: float,
-    max_tokens: int,
-    pad: int,
-) -> list[Tensor]:
-    """log pi of each action's tokens at a temperature, row by row; no gradient unless enabled."""
-    return scored(route_of(model, pad), contexts, actions, temperature, max_tokens)
-
-
 def scored(
     route: Route,
     contexts: Sequence[Ids],
