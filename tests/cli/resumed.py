@@ -21,7 +21,7 @@ def words(method, model, out):
 def metrics(out: Path) -> list[dict]:
     """Every line, without the clock."""
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    timed = ("wall_seconds", "seconds/")
+    timed = ("wall_seconds", "training_seconds", "seconds/")
     return [{k: v for k, v in line.items() if not k.startswith(timed)} for line in lines]
 
 

@@ -103,20 +103,21 @@ def test_an_interval_holds_its_mean_and_moves_with_the_values(values, shift):
 LINES = [
     {
         "step": 0, "tokens/generated": 0, "env/steps": 0, "wall_seconds": 3.0,
-        "seconds/evaluating": 2.0, "eval/success": 0.1, "eval/success_greedy": 0.2,
+        "training_seconds": 0.75, "eval/success": 0.1, "eval/success_greedy": 0.2,
     },
     {
         "step": 1, "tokens/generated": 60, "env/steps": 6, "wall_seconds": 4.0,
+        "training_seconds": 1.5,
         "rows": 10.0, "rows/zero_advantage": 0.9, "update/steps": 3,
     },
     {
         "step": 2, "tokens/generated": 120, "env/steps": 12, "wall_seconds": 7.0,
-        "seconds/evaluating": 1.5, "eval/success": 0.6, "eval/success_greedy": 0.7,
+        "training_seconds": 3.5, "eval/success": 0.6, "eval/success_greedy": 0.7,
         "rows": 30.0, "rows/zero_advantage": 0.1, "update/steps": 2,
     },
     {
         "step": 3, "tokens/generated": 130, "env/steps": 14, "wall_seconds": 9.0,
-        "seconds/evaluating": 1.0, "eval/success": 0.5, "eval/success_greedy": 0.9,
+        "training_seconds": 4.5, "eval/success": 0.5, "eval/success_greedy": 0.9,
         "update/skipped": 1,
     },
 ]  # fmt: skip
@@ -125,9 +126,9 @@ LINES = [
 def test_a_run_is_read_from_its_metrics():
     found = outcome_of(7, LINES, "tokens", 120)
     assert found.curve == (
-        Point(0, 0, 1.0, 0.1, 0.2),  # 3 seconds less 2
-        Point(120, 12, 3.5, 0.6, 0.7),  # 7 less 3.5
-        Point(130, 14, 4.5, 0.5, 0.9),  # 9 less 4.5
+        Point(0, 0, 0.75, 0.1, 0.2),
+        Point(120, 12, 3.5, 0.6, 0.7),
+        Point(130, 14, 4.5, 0.5, 0.9),
     )
     assert (found.seed, found.status, found.error) == (7, "finished", None)
     assert (found.final_success, found.best_success) == (0.5, 0.6)

@@ -88,6 +88,7 @@ def test_a_line_holds_the_figures_of_its_iteration(tmp_path, shown):
     assert line["num_turns/mean"] == pytest.approx(10 / 6)
     assert line["rollouts/grown"] == 6
     assert line["wall_seconds"] >= 0
+    assert line["training_seconds"] >= 0
     assert "seconds/sampling" in line
     assert shown[-1] == ("done", line)
 

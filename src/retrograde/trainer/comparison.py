@@ -42,7 +42,7 @@ class Point:
     tokens: int
     turns: int
     seconds: float
-    """Wall clock without evaluations."""
+    """Wall clock without evaluations and checkpoints: what a budget of seconds is held against."""
     success: float
     """At temperature 1."""
     success_greedy: float
@@ -69,7 +69,7 @@ class Outcome:
     env_steps: int | None = None
     optimizer_steps: int | None = None
     training_seconds: float | None = None
-    """Wall clock without evaluations."""
+    """Wall clock without evaluations and checkpoints: what a budget of seconds is held against."""
     wall_seconds: float | None = None
     """Wall clock with evaluations."""
     zero_advantage_share: float | None = None
@@ -158,21 +158,17 @@ def outcome_of(
 
 def curve_of(lines: Iterable[Mapping[str, float]]) -> tuple[Point, ...]:
     """The evaluations of a run, in order."""
-    points: list[Point] = []
-    evaluating = 0.0
-    for line in lines:
-        evaluating += line.get("seconds/evaluating", 0.0)
-        if "eval/success" in line:
-            points.append(
-                Point(
-                    int(line["tokens/generated"]),
-                    int(line["env/steps"]),
-                    round(max(0.0, line["wall_seconds"] - evaluating), 3),
-                    line["eval/success"],
-                    line["eval/success_greedy"],
-                )
-            )
-    return tuple(points)
+    return tuple(
+        Point(
+            int(line["tokens/generated"]),
+            int(line["env/steps"]),
+            line["training_seconds"],
+            line["eval/success"],
+            line["eval/success_greedy"],
+        )
+        for line in lines
+        if "eval/success" in line
+    )
 
 
 def area(curve: Sequence[Point], kind: Kind, budget: float) -> float:

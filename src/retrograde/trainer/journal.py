@@ -109,6 +109,7 @@ class DiskJournal:
             "tokens/generated": state.tokens,
             "env/steps": state.env_steps,
             "wall_seconds": round(state.seconds, 3),
+            "training_seconds": round(state.training_seconds, 3),
         }
         line |= evaluation or {}
         if evaluation and state.best is not None and state.best_step is not None:

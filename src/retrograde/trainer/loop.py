@@ -18,6 +18,7 @@ EVENTS = "events/"
 async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> None:
     """Train until a budget is used up or it is asked to stop, from wherever the state says."""
     if state.step == 0:
+        ports.journal.doing("saving")
         ports.checkpoint(state)
         ports.journal.doing("evaluating")
         evaluation = await ports.evaluate()
