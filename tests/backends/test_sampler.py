@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM
 
-from retrograde.backends import light_reading
-from retrograde.backends.lean import lean_of
+from retrograde.backends import light, light_reading
+from retrograde.backends.lean import Lean, lean_of
 from retrograde.backends.route import Flat
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.data.rows import Row
@@ -326,7 +326,7 @@ def read_by(monkeypatch):
     class Watched(light_reading.Level):
         def __init__(self, *parts):
             super().__init__(*parts)
-            seen.append(int(self.real_SQ.sum()))
+            seen.append(int(self.new_SQ.sum()))
 
     monkeypatch.setattr(light_reading, "Level", Watched)
     return seen
@@ -365,6 +365,63 @@ async def test_with_little_memory_a_light_model_takes_turns(monkeypatch):
     assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
     rows = as_rows(REPEATED, answers)
     assert gap(rows, learner(made).score(rows)) < 1e-5
+
+
+async def test_a_long_context_that_has_to_wait_costs_nobody_anything():
+    made = model()
+    contexts = [(1, 2, 3), (1, 3), (2, 1), *[(3, *[1, 2] * 20), (3, *[2, 1] * 20)], (4, 1)]
+    room = 3 * (2 + 8) * policy(made).lean.token_bytes  # for three short ones
+    small = policy(made, kv_budget_bytes=room)
+    answers = await small.sample(contexts, Sampling(1.0, 8), 5)
+    expected = await policy(made).sample(contexts, Sampling(1.0, 8), 5)
+    assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
+
+
+def run_by(monkeypatch):
+    """Rows of each pass of few operations."""
+    seen = []
+    run = Lean.__call__
+
+    def watched_run(lean, ids, *more):
+        seen.append(len(ids))
+        return run(lean, ids, *more)
+
+    monkeypatch.setattr(Lean, "__call__", watched_run)
+    return seen
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+async def test_while_answers_say_the_same_they_are_one(temperature, monkeypatch):
+    monkeypatch.setattr(light, "IDLE", 0.0)
+    acting = policy(model())
+    await acting.sample(REPEATED * 4, Sampling(0.0, 1), 2)  # contexts are read
+    seen = run_by(monkeypatch)
+    answers = await acting.sample(REPEATED * 4, Sampling(temperature, 8), 2)
+    ran = [
+        (context, answer.ids[:said])
+        for context, answer in zip(REPEATED * 4, answers, strict=True)
+        for said in range(len(answer.ids))
+    ]
+    assert sum(seen) == len(set(ran)) < len(ran)
+    assert temperature == 0.0 or len(set(ran)) > len({said for said in ran if not said[1]})
+    rows = as_rows(REPEATED * 4, answers)
+    assert temperature != 1.0 or gap(rows, learner(model()).score(rows)) < 1e-5
+
+
+async def test_a_level_of_next_to_nothing_is_run_with_the_one_above_it(monkeypatch):
+    contexts = [(1, 2, *tail, 3) for tail in ((5, 6, 7), (5, 6, 8), (5, 7, 7), (6,), (6, 6))]
+    seen = read_by(monkeypatch)
+    found = []
+    for again, new in ((0, [2, 2, 4, 2]), (128, [10])):
+        monkeypatch.setattr(light_reading, "AGAIN", again)
+        seen.clear()
+        answers = await policy(model()).sample(contexts, Sampling(1.0, 8), 2)
+        found.append(answers)
+        # 1 2; behind it 5 and 6; behind those 6, 7 7 and 6; 7 and 8: a pass each, or one for all
+        assert seen == new
+    for one, other in zip(*found, strict=True):
+        assert one.ids == other.ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
 def test_only_what_comes_to_the_same_is_run_with_few_operations():

@@ -1,6 +1,6 @@
 """Drawing the next token of many answers at once.
 
-Shapes: B answers, V vocabulary, C contexts of a call, T tokens an answer may take.
+Shapes: B answers, R distributions, V vocabulary, C contexts of a call, T tokens an answer may take.
 """
 
 from dataclasses import dataclass
@@ -58,16 +58,35 @@ class Choice:
             owner_B: which answer each row is of.
             length_B: tokens it has so far.
         """
+        scores_BV = self.scores(logits_BV)
+        rows = torch.arange(len(logits_BV), device=logits_BV.device)
+        token_B = self.tokens(scores_BV, rows, owner_B, length_B)
+        return Drawn(token_B, *figures(scores_BV, rows, token_B))
+
+    def scores(self, logits_BV: Tensor) -> Tensor:
+        """What is drawn from: as the temperature says, and minus infinity where nothing may be."""
         temperature = self.sampling.temperature
         cut = self.sampling.cut if temperature else WHOLE
-        scores_BV = cut.applied(scaled(logits_BV, temperature or 1.0))
-        logp_BV = scores_BV.log_softmax(-1)
-        probs_BV = logp_BV.exp()
-        if temperature == 0:
-            token_B = logits_BV.argmax(-1)
-        else:
-            sum_BV = probs_BV.cumsum(-1, dtype=torch.float64)
-            aim_B = self.luck_CT[owner_B, length_B] * sum_BV[:, -1]
-            token_B = torch.searchsorted(sum_BV, aim_B[:, None], right=True)[:, 0]
-        entropy_B = -(probs_BV * logp_BV.clamp(min=FAINTEST)).sum(-1)
-        return Drawn(token_B, logp_BV.gather(-1, token_B[:, None])[:, 0], entropy_B)
+        return cut.applied(scaled(logits_BV, temperature or 1.0))
+
+    def tokens(self, scores_RV: Tensor, row_B: Tensor, owner_B: Tensor, length_B: Tensor) -> Tensor:
+        """Draw from distributions that several answers may share.
+
+        Args:
+            scores_RV: of the next token.
+            row_B: which of them each answer draws from.
+            owner_B: which answer it is.
+            length_B: tokens it has so far.
+        """
+        if self.sampling.temperature == 0:
+            return scores_RV.argmax(-1)[row_B]
+        sum_BV = scores_RV.softmax(-1).cumsum(-1, dtype=torch.float64)[row_B]
+        aim_B = self.luck_CT[owner_B, length_B] * sum_BV[:, -1]
+        return torch.searchsorted(sum_BV, aim_B[:, None], right=True)[:, 0]
+
+
+def figures(scores_RV: Tensor, row_B: Tensor, token_B: Tensor) -> tuple[Tensor, Tensor]:
+    """log pi of tokens and the entropy of what each was drawn from, in nats."""
+    logp_RV = scores_RV.log_softmax(-1)
+    entropy_R = -(logp_RV.exp() * logp_RV.clamp(min=FAINTEST)).sum(-1)
+    return logp_RV[row_B, token_B], entropy_R[row_B]

@@ -27,6 +27,11 @@ class Draft:
         """All tokens but the last, which is still to be run."""
         return self.context[:-1] if not self.ids else (*self.context, *self.ids[:-1])
 
+    @property
+    def last(self) -> int:
+        """The token that is still to be run."""
+        return self.ids[-1] if self.ids else self.context[-1]
+
     def say(self, token: int, logp: float, entropy: float) -> None:
         """One more token."""
         self.ids.append(token)

@@ -1,83 +1,120 @@
 """Answers of a light model: few and large operations, since each costs more than it computes.
 
-What contexts share is read once, as for any model. For writing, each answer gets a copy of its
-context's keys and values in one rectangle, aligned at the right, so that the next token of all
-lies in the same column and attention is two products.
+What contexts share is read once, as for any model, and so is what answers share: as long as several
+say the same behind the same context they are one row, which forks where their luck parts them. Each
+row gets a copy of its context's keys and values in one rectangle, aligned at the right, so that the
+next token of all lies in the same column and attention is two products.
 
-Shapes: B answers, H key heads, W columns, D of a head.
+Shapes: B answers, R rows, H key heads, W columns, D of a head, V vocabulary.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from retrograde.backends.choice import Choice
+from retrograde.backends.choice import Choice, figures
 from retrograde.backends.draft import Draft
 from retrograde.backends.kv_trie import Ids, KeyValueTrie
 from retrograde.backends.lean import Lean
 from retrograde.backends.light_reading import read_levels
 
 IDLE = 0.25
-"""Share of finished answers at which the rest is put together anew."""
+"""Share of rows that nobody goes on in at which the rest is put together anew."""
+SCORES = 1 << 23
+"""Scores that are kept until what was drawn is measured."""
+
+
+@dataclass
+class Written(Draft):
+    """An answer under way."""
+
+    row: int = 0
+    """Of the rectangle; what it said lies there."""
+    joined: int = 0
+    """Tokens it had, its context's counted, when the rectangle was made."""
 
 
 class Rectangle:
-    """Keys and values of answers under way."""
+    """Keys and values of rows under way."""
 
-    def __init__(self, store: KeyValueTrie, places: Sequence[list[int]], room: int) -> None:
-        """Copy keys and values out of a store; answers may grow by `room` tokens."""
-        device = store.device
-        self.column = max(map(len, places))
-        """The next that is written to."""
-        self.columns = self.column + room
+    def __init__(
+        self, store: KeyValueTrie, places: Sequence[list[int]], room: int, most: int
+    ) -> None:
+        """Copy keys and values out of a store.
+
+        Args:
+            store: has them all.
+            places: where those of each row lie.
+            room: by how many tokens rows may grow.
+            most: rows that there may come to be.
+        """
+        self.device = store.device
+        self.rows = len(places)
+        self.begun = self.column = max(map(len, places))
+        """The next column that is written to."""
+        self.columns, self.most = self.column + room, most
         missing = [self.column - len(each) for each in places]
-        place_BW = torch.tensor(
-            [[0] * n + each for n, each in zip(missing, places, strict=True)], device=device
+        place_RW = torch.tensor(
+            [[0] * n + each for n, each in zip(missing, places, strict=True)], device=self.device
         )
         self.hidden: Tensor | None = None
-        """Minus infinity at padding, B x 1 x 1 x W."""
+        """Minus infinity at padding, R x 1 x 1 x W."""
         if any(missing):
-            columns = torch.arange(self.columns, device=device)
-            padding_BW = columns < torch.tensor(missing, device=device)[:, None]
-            self.hidden = torch.zeros(padding_BW.shape, device=device)
-            self.hidden = self.hidden.masked_fill_(padding_BW, -torch.inf)[:, None, None]
+            columns = torch.arange(self.columns, device=self.device)
+            padding_RW = columns < torch.tensor(missing, device=self.device)[:, None]
+            self.hidden = torch.zeros(most, 1, 1, self.columns, device=self.device)
+            self.hidden[: self.rows, 0, 0].masked_fill_(padding_RW, -torch.inf)
         self.held: dict[int, tuple[Tensor, Tensor]] = {}
+        """Keys, R x H x D x W, and values, R x H x W x D, of each layer."""
         for layer, pool in store.pools.items():
-            wide = [each.new_empty(len(places), len(each), self.columns, each.shape[2])
-                    for each in pool]  # fmt: skip
-            for to, each in zip(wide, pool, strict=True):
-                to[:, :, : self.column] = each[:, place_BW].transpose(0, 1)
-            self.held[layer] = wide[0], wide[1]
+            key, value = (each[:, place_RW].transpose(0, 1) for each in pool)
+            keys, values = self._room(layer, key)
+            keys[: self.rows, ..., : self.column] = key.transpose(-1, -2)
+            values[: self.rows, :, : self.column] = value
+
+    def _room(self, layer: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        if layer not in self.held:
+            heads, width = like.shape[1], like.shape[-1]
+            self.held[layer] = (
+                like.new_empty(self.most, heads, width, self.columns),
+                like.new_empty(self.most, heads, self.columns, width),
+            )
+        return self.held[layer]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """One new token of each answer: it is written down, and sees all before it."""
-        if layer not in self.held:  # every context is a single token, which is run now
-            wide = (*key.shape[:2], self.columns, key.shape[3])
-            self.held[layer] = key.new_empty(wide), key.new_empty(wide)
-        keys, values = self.held[layer]
-        end = self.column + 1
-        keys[:, :, self.column], values[:, :, self.column] = key[:, :, 0], value[:, :, 0]
-        rows, heads, _, width = key.shape
-        q_BHGD = query.reshape(rows, heads, -1, width) * width**-0.5
-        score = q_BHGD @ keys[:, :, :end].transpose(-1, -2)
+        """One new token of each row: it is written down, and sees all before it."""
+        keys, values = self._room(layer, key)
+        rows, end = self.rows, self.column + 1
+        keys[:rows, ..., self.column] = key[:, :, 0]
+        values[:rows, :, self.column] = value[:, :, 0]
+        width = query.shape[-1]
+        q_RHGD = query.reshape(rows, key.shape[1], -1, width) * width**-0.5
+        score = q_RHGD @ keys[:rows, ..., :end]
         if self.hidden is not None:
-            score += self.hidden[..., :end]
-        return (score.softmax(-1) @ values[:, :, :end]).view(rows, 1, -1, width)
+            score += self.hidden[:rows, ..., :end]
+        return (score.softmax(-1) @ values[:rows, :, :end]).view(rows, 1, -1, width)
+
+    def fork(self, rows: Sequence[int]) -> None:
+        """Put a copy of each of these rows behind the others."""
+        self._copy(rows, self.rows)
+        self.rows += len(rows)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Drop all other rows."""
-        kept = torch.tensor(rows, dtype=torch.long)
-        end = self.column
-        for layer, pair in self.held.items():
-            room = pair[0].shape[2]
-            smaller = [each.new_empty(len(rows), each.shape[1], room, each.shape[3])
-                       for each in pair]  # fmt: skip
-            for to, each in zip(smaller, pair, strict=True):
-                to[:, :, :end] = each[:, :, :end].index_select(0, kept.to(each.device))
-            self.held[layer] = smaller[0], smaller[1]
+        self._copy(rows, 0)
+        self.rows = len(rows)
+
+    def _copy(self, rows: Sequence[int], first: int) -> None:
+        row_N, last = torch.tensor(rows, device=self.device), first + len(rows)
+        for keys, values in self.held.values():
+            keys[first:last, ..., : self.column] = keys[..., : self.column].index_select(0, row_N)
+            values[first:last, :, : self.column] = values[:, :, : self.column].index_select(
+                0, row_N
+            )
         if self.hidden is not None:
-            self.hidden = self.hidden[kept.to(self.hidden.device)]
+            self.hidden[first:last] = self.hidden.index_select(0, row_N)
 
 
 class LightGeneration:
@@ -108,34 +145,25 @@ class LightGeneration:
         self.max_tokens = max_tokens
         self.stops = stop_ids
         self.device = lean.embedding.device
-        self.drafts: list[Draft] = []
+        self.drafts: list[Written] = []
 
     def run(self, contexts: Sequence[Ids]) -> list[Draft]:
         """Answer each context, in the order given."""
-        waiting = [Draft(i, context) for i, context in enumerate(contexts)]
+        waiting = [Written(i, context) for i, context in enumerate(contexts)]
         waiting.sort(key=lambda draft: draft.context, reverse=True)
         done: list[Draft] = []
         while waiting or self.drafts:
             if self._join(waiting):
-                known = [draft.known for draft in self.drafts]
-                self.store.begin(known)
-                places = read_levels(self.lean, self.store, known, self.max_tokens)
-                self.joined = [len(each) for each in known]
-                self.rectangle = Rectangle(self.store, places, self.room)
-                self.begun = self.rectangle.column
+                self._begin()
             self._write()
-            over = [draft.is_over for draft in self.drafts]
             # Those that go on are written down as well if they are to move.
-            self._settle([row for row, is_over in enumerate(over) if is_over or waiting])
+            self._settle([draft for draft in self.drafts if draft.is_over or waiting])
             done += [draft for draft in self.drafts if draft.is_over]
-            rows = [row for row, is_over in enumerate(over) if not is_over]
-            self.drafts = [self.drafts[row] for row in rows]
-            self.joined = [self.joined[row] for row in rows]
-            if rows and not waiting:
-                self.rectangle.keep(rows)
+            self.drafts = [draft for draft in self.drafts if not draft.is_over]
+            self._close_up()
         return sorted(done, key=lambda draft: draft.owner)
 
-    def _join(self, waiting: list[Draft]) -> bool:
+    def _join(self, waiting: list[Written]) -> bool:
         """Let as many join as there is memory for; whether any did."""
         before = len(self.drafts)
         most = self.store.budget_bytes // self.lean.token_bytes
@@ -147,53 +175,94 @@ class LightGeneration:
             self.drafts.append(waiting.pop())
         return len(self.drafts) > before
 
-    def _write(self) -> None:
-        """Token after token, until enough answers are finished."""
-        drafts = self.drafts
-        owner_B = torch.tensor([draft.owner for draft in drafts], device=self.device)
-        length_B = torch.tensor([len(draft.ids) for draft in drafts], device=self.device)
-        position_B = length_B + torch.tensor(
-            [len(draft.context) - 1 for draft in drafts], device=self.device
-        )
-        said = [draft.ids[-1] if draft.ids else draft.context[-1] for draft in drafts]
-        token_B = torch.tensor(said, device=self.device)
-        going, allowed = len(drafts), (1 - IDLE) * len(drafts)
-        figures: list[Tensor] = []
-        ended = [0] * len(drafts)
-        """Steps in which each said something."""
-        while going > allowed:
-            hidden = self.lean(token_B[:, None], position_B[:, None], self.rectangle.attend)
-            self.rectangle.column += 1
-            # Answers that are over already draw again, and are not heard.
-            drawn = self.choose(
-                self.lean.logits(hidden[:, -1]), owner_B, length_B.clamp(max=self.room - 1)
-            )
-            token_B, length_B, position_B = drawn.token_B, length_B + 1, position_B + 1
-            figures.append(torch.stack([drawn.logp_B, drawn.entropy_B]))
-            for row, (draft, token) in enumerate(zip(drafts, token_B.tolist(), strict=True)):
-                if not draft.is_over:
-                    draft.ids.append(token)
-                    ended[row] += 1
-                    if token in self.stops or len(draft.ids) == self.room:
-                        draft.is_over = True
-                        going -= 1
-        logp_BS, entropy_BS = torch.stack(figures, -1).tolist()
-        for draft, steps, logps, entropies in zip(drafts, ended, logp_BS, entropy_BS, strict=True):
-            draft.logps += logps[:steps]
-            draft.entropies += entropies[:steps]
+    def _begin(self) -> None:
+        """Make a rectangle of all drafts, a row for those that came to the same."""
+        row_of: dict[Ids, int] = {}
+        for draft in self.drafts:
+            draft.row = row_of.setdefault((*draft.known, draft.last), len(row_of))
+            draft.joined = len(draft.known)
+        known = [ids[:-1] for ids in row_of]
+        self.store.begin(known)
+        places = read_levels(self.lean, self.store, known, self.max_tokens)
+        self.rectangle = Rectangle(self.store, places, self.room, len(self.drafts))
 
-    def _settle(self, rows: Sequence[int]) -> None:
-        """Keep what was computed for these rows, for what follows them."""
+    def _write(self) -> None:
+        """Token after token, until enough rows are finished."""
+        going, rectangle = self.drafts, self.rectangle
+        token_R, position_R = [0] * rectangle.rows, [0] * rectangle.rows
+        for draft in going:
+            token_R[draft.row], position_R[draft.row] = draft.last, len(draft.known)
+        used, measured = rectangle.rows, Measured()
+        while going and used >= (1 - IDLE) * rectangle.rows and measured.held < SCORES:
+            hidden = self.lean(
+                torch.tensor(token_R, device=self.device)[:, None],
+                torch.tensor(position_R, device=self.device)[:, None],
+                rectangle.attend,
+            )
+            rectangle.column += 1
+            scores_RV = self.choose.scores(self.lean.logits(hidden[:, -1]))
+            token_B = self.choose.tokens(
+                scores_RV,
+                torch.tensor([draft.row for draft in going], device=self.device),
+                torch.tensor([draft.owner for draft in going], device=self.device),
+                torch.tensor([len(draft.ids) for draft in going], device=self.device),
+            ).tolist()
+            measured.add(scores_RV, going, token_B)
+            going = self._said(going, token_B)
+            position_R = [position + 1 for position in position_R]
+            used = self._part(going, token_R, position_R)
+        measured.tell()
+
+    def _said(self, going: Sequence[Written], tokens: Sequence[int]) -> list[Written]:
+        """Write down what each said; those that go on."""
+        for draft, token in zip(going, tokens, strict=True):
+            draft.ids.append(token)
+            draft.is_over = token in self.stops or len(draft.ids) == self.room
+        return [draft for draft in going if not draft.is_over]
+
+    def _part(self, going: Sequence[Written], token_R: list[int], position_R: list[int]) -> int:
+        """Give those that said different things rows of their own; how many rows go on."""
+        leads: dict[tuple[int, int], int] = {}
+        led: set[int] = set()
+        forked: list[int] = []
+        for draft in going:
+            said = draft.row, draft.ids[-1]
+            if said not in leads:
+                if draft.row in led:
+                    leads[said] = self.rectangle.rows + len(forked)
+                    forked.append(draft.row)
+                    token_R.append(said[1])
+                    position_R.append(position_R[draft.row])
+                else:
+                    leads[said] = draft.row
+                    led.add(draft.row)
+                    token_R[draft.row] = said[1]
+            draft.row = leads[said]
+        if forked:
+            self.rectangle.fork(forked)
+        return len(leads)
+
+    def _close_up(self) -> None:
+        """Let go of the rows that nobody goes on in."""
+        rows = sorted({draft.row for draft in self.drafts})
+        if rows and len(rows) < self.rectangle.rows:
+            self.rectangle.keep(rows)
+            number = {row: i for i, row in enumerate(rows)}
+            for draft in self.drafts:
+                draft.row = number[draft.row]
+
+    def _settle(self, drafts: Sequence[Written]) -> None:
+        """Keep what was computed for these, for what follows them."""
         from_row: list[int] = []
         from_column: list[int] = []
         places: list[int] = []
-        for row in rows:
-            draft, joined = self.drafts[row], self.joined[row]
+        for draft in drafts:
             for branch in self.store.chain(draft.known):
                 if not branch.is_read:
                     branch.is_read = True
-                    long, column = len(branch.ids), self.begun + branch.depth - joined
-                    from_row += [row] * long
+                    long = len(branch.ids)
+                    column = self.rectangle.begun + branch.depth - draft.joined
+                    from_row += [draft.row] * long
                     from_column += range(column, column + long)
                     places += range(branch.start, branch.start + long)
         if not places:
@@ -202,7 +271,39 @@ class LightGeneration:
             torch.tensor(each, device=self.device) for each in (from_row, from_column, places)
         )
         for layer, (keys, values) in self.rectangle.held.items():
-            pool = self.store.reserve(layer, keys[0])
-            for to, own in zip(pool, (keys, values), strict=True):
-                to[:, place] = own[row, :, column].transpose(0, 1)
+            pool = self.store.reserve(layer, values[0])
+            pool[0][:, place] = keys[row, ..., column].transpose(0, 1)
+            pool[1][:, place] = values[row, :, column].transpose(0, 1)
         self.store.measure()
+
+
+class Measured:
+    """Scores that tokens were drawn from, until all are measured at once."""
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self.held = 0
+        """Scores."""
+        self._rows = 0
+        self._scores: list[Tensor] = []
+        self._drafts: list[Draft] = []
+        self._row: list[int] = []
+        self._token: list[int] = []
+
+    def add(self, scores_RV: Tensor, drafts: Sequence[Written], tokens: Sequence[int]) -> None:
+        """What drafts, in their rows of now, drew."""
+        self._scores.append(scores_RV)
+        self._drafts += drafts
+        self._row += [self._rows + draft.row for draft in drafts]
+        self._token += tokens
+        self._rows += len(scores_RV)
+        self.held += scores_RV.numel()
+
+    def tell(self) -> None:
+        """Tell each draft the log-probabilities and entropies of what it said."""
+        device = self._scores[0].device
+        row_B, token_B = (torch.tensor(each, device=device) for each in (self._row, self._token))
+        logp_B, entropy_B = figures(torch.cat(self._scores), row_B, token_B)
+        for draft, *said in zip(self._drafts, logp_B.tolist(), entropy_B.tolist(), strict=True):
+            draft.logps.append(said[0])
+            draft.entropies.append(said[1])

@@ -83,7 +83,7 @@ class TransformersPolicy:
         for name, tensor in weights.items():
             held[name].data.copy_(tensor)
         if self.lean is not None:
-            self.lean = Lean(self.model)
+            self.lean = Lean(self.model, self.lean)
         self.forget()
         self.version = version
 
