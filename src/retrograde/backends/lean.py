@@ -9,7 +9,7 @@ each. It is used to sample, from models of the Llama family (Llama, Qwen2, Qwen3
 Shapes: B rows, N tokens of each, E width, H query heads, K key heads, D of a head, V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,8 @@ FAMILY = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """From a layer's number and its queries (B, H, N, D), keys and values (B, K, N, D) to what is
-read (B, N, H, D). Dimensions of queries and keys come in another order than the model's, the same
-for both."""
+read (B, N, H, D). Scores are taken as they come: queries are scaled already. Dimensions of queries
+and keys come in another order than the model's, the same for both."""
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,20 @@ class Lean:
         self.layers = [self._layer(layer) for layer in decoder.layers]
         self.rotary = decoder.rotary_emb
         self.turns = torch.empty(0) if like is None else like.turns
-        """By position, complex: by how much each pair is turned."""
+        """By position, complex: what each pair is multiplied by, and so turned."""
 
     def _layer(self, layer: Any) -> Layer:
         attention, feed = layer.self_attn, layer.mlp
-        asking = (self._paired(attention.q_proj.weight), self._paired(attention.k_proj.weight))
-        bias = None
-        if attention.q_proj.bias is not None:
-            turned = (self._paired(attention.q_proj.bias), self._paired(attention.k_proj.bias))
-            bias = torch.cat([*turned, attention.v_proj.bias])
-        heads = None
+        parts = (attention.q_proj, attention.k_proj, attention.v_proj)
+        scale, heads, bias = attention.scaling, None, None
         if hasattr(attention, "q_norm"):
-            norms = (attention.q_norm.weight, attention.k_norm.weight)
-            counts = (self.queries, self.keys)
-            heads = torch.cat([n.expand(c, -1) for n, c in zip(norms, counts, strict=True)])
-            heads = heads[:, self.paired]
+            norms = ((scale, attention.q_norm, self.queries), (1.0, attention.k_norm, self.keys))
+            heads = torch.cat([(by * norm.weight).expand(n, -1) for by, norm, n in norms])
+            heads, scale = heads[:, self.paired], 1.0
+        if attention.q_proj.bias is not None:
+            bias = self._mixed([part.bias for part in parts], scale)
         return Layer(
-            torch.cat([*asking, attention.v_proj.weight]) * layer.input_layernorm.weight,
+            self._mixed([part.weight for part in parts], scale) * layer.input_layernorm.weight,
             bias,
             heads,
             attention.o_proj.weight.T,
@@ -94,8 +91,12 @@ class Lean:
             feed.down_proj.weight.T,
         )
 
-    def _paired(self, weight: Tensor) -> Tensor:
-        return weight.unflatten(0, (-1, self.width))[:, self.paired].flatten(0, 1)
+    def _mixed(self, parts: Sequence[Tensor], scale: float) -> Tensor:
+        """What queries, keys and values come out of, in one."""
+        query, key = (
+            part.unflatten(0, (-1, self.width))[:, self.paired].flatten(0, 1) for part in parts[:2]
+        )
+        return torch.cat([query * scale, key, parts[2]])
 
     @property
     def token_bytes(self) -> int:
@@ -104,7 +105,7 @@ class Lean:
 
     def __call__(self, ids_BN: Tensor, position_BN: Tensor, attend: Attend) -> Tensor:
         """The last hidden states, B x N x E, normed."""
-        turn = self._turned(position_BN)
+        turn = self.turns[position_BN][:, :, None]
         rows, long = ids_BN.shape
         mixed = self.queries + self.keys
         x = functional.embedding(ids_BN, self.embedding, self.padding).flatten(0, 1)
@@ -137,15 +138,13 @@ class Lean:
         square = torch.addcmul(self.eps, length, length, value=1 / x.shape[-1])
         return x * square.rsqrt()
 
-    def _turned(self, position_BN: Tensor) -> Tensor:
-        """What the pairs of every head are multiplied by."""
-        last = int(position_BN.max())
-        if last >= len(self.turns):
-            all_N = torch.arange(2 * (last + 1), device=position_BN.device)
+    def reach(self, positions: int) -> None:
+        """Get ready for so many positions."""
+        if positions > len(self.turns):
+            all_N = torch.arange(2 * positions, device=self.embedding.device)
             cos, sin = self.rotary(self.embedding, all_N[None])
             half = self.width // 2
             self.turns = torch.complex(cos[0, :, :half], sin[0, :, :half])
-        return self.turns[position_BN][:, :, None]
 
 
 @torch.inference_mode()
@@ -156,6 +155,7 @@ def lean_of(model: PreTrainedModel) -> Lean | None:
     if sum(weight.numel() for weight in model.parameters()) > LIGHT or not _is_plain(model):
         return None
     lean = Lean(model)
+    lean.reach(8)
     most = lean.embedding.shape[0] - 1
     ids = torch.tensor([[min(i, most) for i in (1, 2, 3, 4, 2, 1)]], device=model.device)
     position = torch.arange(ids.shape[1], device=model.device)[None]
@@ -184,6 +184,6 @@ def _is_plain(model: PreTrainedModel) -> bool:
 def _causal(number: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     del number
     read = functional.scaled_dot_product_attention(
-        query, key, value, is_causal=True, enable_gqa=True
+        query, key, value, is_causal=True, enable_gqa=True, scale=1.0
     )
     return read.transpose(1, 2)

@@ -90,8 +90,7 @@ class Rectangle:
         keys[:rows, ..., self.column] = key[:, :, 0]
         values[:rows, :, self.column] = value[:, :, 0]
         width = query.shape[-1]
-        q_RHGD = query.reshape(rows, key.shape[1], -1, width) * width**-0.5
-        score = q_RHGD @ keys[:rows, ..., :end]
+        score = query.reshape(rows, key.shape[1], -1, width) @ keys[:rows, ..., :end]
         if self.hidden is not None:
             score += self.hidden[:rows, ..., :end]
         return (score.softmax(-1) @ values[:rows, :, :end]).view(rows, 1, -1, width)
@@ -150,6 +149,7 @@ class LightGeneration:
     def run(self, contexts: Sequence[Ids]) -> list[Draft]:
         """Answer each context, in the order given."""
         waiting = [Written(i, context) for i, context in enumerate(contexts)]
+        self.lean.reach(self.room + max(map(len, contexts), default=0))
         waiting.sort(key=lambda draft: draft.context, reverse=True)
         done: list[Draft] = []
         while waiting or self.drafts:
@@ -189,28 +189,23 @@ class LightGeneration:
     def _write(self) -> None:
         """Token after token, until enough rows are finished."""
         going, rectangle = self.drafts, self.rectangle
-        token_R, position_R = [0] * rectangle.rows, [0] * rectangle.rows
+        token_R, depth_R = [0] * rectangle.rows, [0] * rectangle.rows
         for draft in going:
-            token_R[draft.row], position_R[draft.row] = draft.last, len(draft.known)
+            token_R[draft.row], depth_R[draft.row] = draft.last, len(draft.known)
         used, measured = rectangle.rows, Measured()
         while going and used >= (1 - IDLE) * rectangle.rows and measured.held < SCORES:
-            hidden = self.lean(
-                torch.tensor(token_R, device=self.device)[:, None],
-                torch.tensor(position_R, device=self.device)[:, None],
-                rectangle.attend,
-            )
+            ids_R, position_R = torch.tensor([token_R, depth_R], device=self.device)
+            hidden = self.lean(ids_R[:, None], position_R[:, None], rectangle.attend)
             rectangle.column += 1
             scores_RV = self.choose.scores(self.lean.logits(hidden[:, -1]))
+            asking = [(draft.row, draft.owner, len(draft.ids)) for draft in going]
             token_B = self.choose.tokens(
-                scores_RV,
-                torch.tensor([draft.row for draft in going], device=self.device),
-                torch.tensor([draft.owner for draft in going], device=self.device),
-                torch.tensor([len(draft.ids) for draft in going], device=self.device),
+                scores_RV, *torch.tensor(asking, device=self.device).T
             ).tolist()
             measured.add(scores_RV, going, token_B)
             going = self._said(going, token_B)
-            position_R = [position + 1 for position in position_R]
-            used = self._part(going, token_R, position_R)
+            depth_R = [depth + 1 for depth in depth_R]
+            used = self._part(going, token_R, depth_R)
         measured.tell()
 
     def _said(self, going: Sequence[Written], tokens: Sequence[int]) -> list[Written]:
@@ -220,7 +215,7 @@ class LightGeneration:
             draft.is_over = token in self.stops or len(draft.ids) == self.room
         return [draft for draft in going if not draft.is_over]
 
-    def _part(self, going: Sequence[Written], token_R: list[int], position_R: list[int]) -> int:
+    def _part(self, going: Sequence[Written], token_R: list[int], depth_R: list[int]) -> int:
         """Give those that said different things rows of their own; how many rows go on."""
         leads: dict[tuple[int, int], int] = {}
         led: set[int] = set()
@@ -232,7 +227,7 @@ class LightGeneration:
                     leads[said] = self.rectangle.rows + len(forked)
                     forked.append(draft.row)
                     token_R.append(said[1])
-                    position_R.append(position_R[draft.row])
+                    depth_R.append(depth_R[draft.row])
                 else:
                     leads[said] = draft.row
                     led.add(draft.row)

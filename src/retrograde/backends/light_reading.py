@@ -96,7 +96,12 @@ class Level:
             held[:, self.place_N] = new.transpose(1, 2)[self.new_SQ].transpose(0, 1)
             seen.append(torch.cat([above, new], 2))
         out = functional.scaled_dot_product_attention(
-            query, seen[0], seen[1], attn_mask=self.mask, enable_gqa=query.shape[1] != key.shape[1]
+            query,
+            seen[0],
+            seen[1],
+            attn_mask=self.mask,
+            scale=1.0,
+            enable_gqa=query.shape[1] != key.shape[1],
         )
         return out.transpose(1, 2)
 

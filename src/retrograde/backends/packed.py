@@ -81,7 +81,9 @@ def packed_logp(
     layout = Layout.of(trie, device)
     ids, position = torch.tensor([trie.ids_N], device=device), layout.query_depth_N[None]
     if light:
-        hidden = Lean(model)(ids, position, lambda _, *seen: led(layout, *seen))
+        lean = Lean(model)
+        lean.reach(1 + int(position.max()))
+        hidden = lean(ids, position, lambda _, *seen: led(layout, *seen, scaling=1.0))
     else:
         with attending(model, NAME):
             said = model.get_decoder()(
