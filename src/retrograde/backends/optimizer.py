@@ -44,7 +44,11 @@ class Optimizer:
         self.peak = update.learning_rate * speed
         self.steps = 0
         self._adam = torch.optim.AdamW(
-            self._exact.values(), lr=self.peak, betas=(0.9, 0.99), weight_decay=weight_decay
+            self._exact.values(),
+            lr=self.peak,
+            betas=(0.9, 0.99),
+            weight_decay=weight_decay,
+            fused=True,  # one pass over the weights, where a dozen took four times as long
         )
 
     def zero_grad(self) -> None:
