@@ -1,5 +1,8 @@
 # ruff: noqa: PLC0415 - TRL's Python has none of ours, and ours has no TRL
-"""One update in a process of its own; says how far its memory rose above the model's, in bytes.
+"""One update in a process of its own; says how far its memory rose, in bytes.
+
+It rose above what every update holds: a small one has been made before, so that gradients, moments
+and code are there.
 
     python -m benchmarks.peak '{"way": "trie", "layers": 2, "siblings": 8, ...}'
 
@@ -10,10 +13,14 @@ import gc
 import json
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+
+Rows = list[tuple[list[int], list[int]]]
+Update = Callable[[Rows], None]
 
 
 def model_of(layers: int, vocabulary: int) -> Any:
@@ -42,18 +49,22 @@ def reset() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def by_trl(model: Any, rows: list[tuple[list[int], list[int]]]) -> None:
+def by_trl(model: Any) -> Update:
     """As GRPOTrainer does: logits of the completions, then selective_log_softmax."""
     from trl.trainer.utils import selective_log_softmax
 
-    ids = torch.tensor([context + action for context, action in rows])
-    long = len(rows[0][1])
-    logits = model(input_ids=ids, logits_to_keep=long + 1, use_cache=False).logits[:, :-1]
-    logps = selective_log_softmax(logits[:, -long:], ids[:, -long:])
-    (-logps.sum()).backward()
+    def update(rows: Rows) -> None:
+        model.zero_grad()
+        ids = torch.tensor([context + action for context, action in rows])
+        long = len(rows[0][1])
+        logits = model(input_ids=ids, logits_to_keep=long + 1, use_cache=False).logits[:, :-1]
+        logps = selective_log_softmax(logits[:, -long:], ids[:, -long:])
+        (-logps.sum()).backward()
+
+    return update
 
 
-def by_us(model: Any, rows: list[tuple[list[int], list[int]]], *, flat: bool, most: int) -> None:
+def by_us(model: Any, *, flat: bool, most: int) -> Update:
     """An update of the learner."""
     from retrograde.backends.learner import TransformersLearner
     from retrograde.backends.route import Flat
@@ -61,15 +72,19 @@ def by_us(model: Any, rows: list[tuple[list[int], list[int]]], *, flat: bool, mo
     from retrograde.losses.policy import PolicyLoss
     from retrograde.schedules.update import Update
 
-    update = Update(learning_rate=1e-12, warmup_steps=0)
-    owner = TransformersLearner(model, update, pad=0, max_tokens_per_microbatch=most)
+    settings = Update(learning_rate=1e-12, warmup_steps=0)
+    owner = TransformersLearner(model, settings, pad=0, max_tokens_per_microbatch=most)
     if flat:
         owner.route = Flat(model, 0)
-    made = [
-        Row(tuple(context), tuple(action), (-1.0,) * len(action), 1.0, 0, 0, (0, 0, i, i))
-        for i, (context, action) in enumerate(rows)
-    ]
-    owner.step(made, PolicyLoss())
+
+    def update(rows: Rows) -> None:
+        made = [
+            Row(tuple(context), tuple(action), (-1.0,) * len(action), 1.0, 0, 0, (0, 0, i, i))
+            for i, (context, action) in enumerate(rows)
+        ]
+        owner.step(made, PolicyLoss())
+
+    return update
 
 
 def main(job: dict[str, Any]) -> int:
@@ -78,21 +93,27 @@ def main(job: dict[str, Any]) -> int:
     chance = random.Random(0)
     vocabulary = job["vocabulary"]
     model = model_of(job["layers"], vocabulary)
-    for parameter in model.parameters():  # what every update holds is no part of the question
-        parameter.grad = torch.ones_like(parameter)
-    rows = []
-    for _ in range(job["trees"]):
-        context = [chance.randrange(vocabulary) for _ in range(job["context"])]
-        rows += [
-            (context, [chance.randrange(vocabulary) for _ in range(job["action"])])
-            for _ in range(job["siblings"])
-        ]
+
+    def rows_of(context: int, action: int) -> Rows:
+        rows: Rows = []
+        for _ in range(job["trees"]):
+            shared = [chance.randrange(vocabulary) for _ in range(context)]
+            rows += [
+                (shared, [chance.randrange(vocabulary) for _ in range(action)])
+                for _ in range(job["siblings"])
+            ]
+        return rows
+
+    if job["way"] == "trl":
+        update = by_trl(model)
+    else:
+        update = by_us(model, flat=job["way"] == "flat", most=job["most"])
+    # What every update holds is no part of the question: gradients, moments, and code.
+    update(rows_of(8, 4))
+    rows = rows_of(job["context"], job["action"])
     reset()
     before = resident("VmRSS")
-    if job["way"] == "trl":
-        by_trl(model, rows)
-    else:
-        by_us(model, rows, flat=job["way"] == "flat", most=job["most"])
+    update(rows)
     return resident("VmHWM") - before
 
 
