@@ -16,9 +16,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
 from types import CodeType, CoroutineType, FrameType, TracebackType, coroutine
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, TypeVarTuple, Unpack, cast
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 GRACE_SECONDS = 1.0
 """What a cancelled call gets to tidy up."""
@@ -65,17 +66,16 @@ async def within(
         StrayCancellationError: it was cancelled, and this was not.
     """
     begun = time.monotonic()
-    made: list[Awaitable[T]] = []
     try:
-        at_once(seconds, lambda: _started(call, made))
+        made = at_once(seconds, _started, call)
     except StopIteration as stop:
         if took is not None:
             took(time.monotonic() - begun)
         return stop.value
     except asyncio.CancelledError:
         raise StrayCancellationError(f"{what} was cancelled by something in it") from None
-    task = asyncio.ensure_future(_stepped(made[0], seconds, took))
-    task.add_done_callback(lambda _: _closed(made[0]))
+    task = asyncio.ensure_future(_stepped(made, seconds, took))
+    task.add_done_callback(lambda _: _closed(made))
     try:
         await asyncio.wait({task}, timeout=seconds)
         is_late = not task.done()
@@ -103,12 +103,12 @@ def never_waits(code: CodeType) -> bool:
     return not any(each.opname in PAUSES for each in dis.get_instructions(code))
 
 
-def _started(call: Callable[[], Awaitable[T]], made: list[Awaitable[T]]) -> None:
+def _started(call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
     """Make a call; if it is one that never waits, run it to its StopIteration."""
     awaitable = call()
-    made.append(awaitable)
     if isinstance(awaitable, CoroutineType) and never_waits(awaitable.cr_code):
         cast("Coroutine[Any, Any, T]", awaitable).send(None)
+    return awaitable
 
 
 async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
@@ -121,16 +121,18 @@ async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseExce
     """
     found: dict[int, T | BaseException] = {}
     waiting: dict[int, asyncio.Future[T]] = {}
-    for i, call in enumerate(calls):
-        with _Caught() as caught:
-            waited = call.send(None)
-            waiting[i] = asyncio.ensure_future(_resumed(call, waited))
-        if isinstance(caught.error, StopIteration):
-            found[i] = caught.error.value
-        elif isinstance(caught.error, (KeyboardInterrupt, SystemExit)):
-            raise caught.error
-        elif caught.error is not None:
-            found[i] = caught.error
+    caught = _Caught()
+    with _one_timer():
+        for i, call in enumerate(calls):
+            with caught:
+                waited = call.send(None)
+                waiting[i] = asyncio.ensure_future(_resumed(call, waited))
+            if isinstance(caught.error, StopIteration):
+                found[i] = caught.error.value
+            elif isinstance(caught.error, (KeyboardInterrupt, SystemExit)):
+                raise caught.error
+            elif caught.error is not None:
+                found[i] = caught.error
     if waiting:
         rest = await asyncio.gather(*waiting.values(), return_exceptions=True)
         found |= zip(waiting, rest, strict=True)
@@ -150,7 +152,7 @@ def _resumed(inner: Coroutine[Any, Any, T], waited: Any) -> Generator[Any, Any, 
             return stop.value
 
 
-def at_once(seconds: float, call: Callable[[], T]) -> T:
+def at_once(seconds: float, call: Callable[[Unpack[Ts]], T], *given: Unpack[Ts]) -> T:
     """What a call comes to that is no coroutine.
 
     Raises:
@@ -159,7 +161,7 @@ def at_once(seconds: float, call: Callable[[], T]) -> T:
     """
     try:
         with Alarm(seconds):
-            return call()
+            return call(*given)
     except StalledError as stalled:
         raise TimeoutError(str(stalled)) from None
     except SystemExit as cause:
@@ -177,19 +179,25 @@ class Alarm:
     """The thread in which a handler waits for any alarm: inside `heeding_alarms`."""
     ticking: ClassVar["Alarm | None"] = None
     """The one that handler is for."""
+    runs_on: ClassVar[bool] = False
+    """Whether the timer is left running from one alarm to the next: inside `_one_timer`."""
 
     def __init__(self, seconds: float) -> None:
         """For how long the block may run."""
         self.seconds = seconds
         self._is_set = False
+        self._until = 0.0
         self._before: Any = None
 
     def __enter__(self) -> Self:
         """Set it."""
         if Alarm.heeded_in == threading.get_ident():
-            if not signal.getitimer(signal.ITIMER_REAL)[0]:
+            left = signal.getitimer(signal.ITIMER_REAL)[0]
+            if Alarm.ticking is None and (Alarm.runs_on or not left):
+                self._until = time.monotonic() + self.seconds
                 self._is_set, Alarm.ticking = True, self
-                signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_SECONDS)
+                if not 0 < left <= self.seconds:  # otherwise it rings early, and is set anew then
+                    signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_SECONDS)
         elif _is_alarming() and not signal.getitimer(signal.ITIMER_REAL)[0]:
             self._is_set = True
             self._before = signal.signal(signal.SIGALRM, self.ring)
@@ -203,12 +211,18 @@ class Alarm:
         trace: TracebackType | None,
     ) -> None:
         """Take it back."""
-        if self._is_set:
+        if Alarm.ticking is self:
+            Alarm.ticking = None
+            if not Alarm.runs_on:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        elif self._is_set:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            if Alarm.ticking is self:
-                Alarm.ticking = None
-            else:
-                signal.signal(signal.SIGALRM, self._before)
+            signal.signal(signal.SIGALRM, self._before)
+
+    @property
+    def left(self) -> float:
+        """The seconds until it may ring; below 0 if it is time."""
+        return self._until - time.monotonic()
 
     def ring(self, number: int, frame: FrameType | None) -> None:
         """Break into the block."""
@@ -238,8 +252,31 @@ def heeding_alarms() -> Generator[None]:
 
 
 def _rung(number: int, frame: FrameType | None) -> None:
-    if Alarm.ticking is not None:
-        Alarm.ticking.ring(number, frame)
+    alarm = Alarm.ticking
+    if alarm is None:
+        return
+    if (left := alarm.left) > 0:  # the timer was set for an alarm before this one
+        signal.setitimer(signal.ITIMER_REAL, left, AGAIN_SECONDS)
+    else:
+        alarm.ring(number, frame)
+
+
+@contextmanager
+def _one_timer() -> Generator[None]:
+    """A block without a pause, with many alarms in it: they share a timer, which is set once.
+
+    It is set anew for an alarm that is to ring earlier, and wherever somebody stopped it.
+    """
+    is_free = Alarm.heeded_in == threading.get_ident() and not Alarm.runs_on
+    if not is_free or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+    Alarm.runs_on = True
+    try:
+        yield
+    finally:
+        Alarm.runs_on = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 async def _awaited(made: Awaitable[T]) -> T:
