@@ -12,10 +12,10 @@ Shapes: N turns in the tree, numbered so that parents precede children.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 from statistics import fmean
 
 from retrograde.data.message import Message
@@ -99,7 +99,7 @@ class Turn:
                 f"a turn needs one logprob for each action token: "
                 f"got {len(self.logprobs)} logprobs for {len(self.action)} tokens"
             )
-        if not all(math.isfinite(logp) and logp <= DUST for logp in self.logprobs):
+        if not all(map(math.isfinite, self.logprobs)) or max(self.logprobs, default=0.0) > DUST:
             raise ValueError(
                 f"log-probabilities are finite and at most 0 (nats): got {self.logprobs}"
             )
@@ -213,12 +213,11 @@ class Tree:
 
     def path(self, turn: int) -> tuple[int, ...]:
         """Indices from the root down to `turn`, both included."""
-        return tuple(reversed(list(self._upwards(turn))))
-
-    def _upwards(self, turn: int) -> Iterator[int]:
+        upwards: list[int] = []
         while turn != ROOT_PARENT:
-            yield turn
+            upwards.append(turn)
             turn = self.turns[turn].parent
+        return tuple(reversed(upwards))
 
     def context(self, turn: int) -> tuple[int, ...]:
         """All token ids the answer was conditioned on, exactly as the engine received them."""
@@ -233,7 +232,7 @@ class Tree:
             if needed > node.shared:
                 pieces.append(node.fresh[: needed - node.shared])
                 needed = node.shared
-        return tuple(token for piece in reversed(pieces) for token in piece)
+        return tuple(chain.from_iterable(reversed(pieces)))
 
     def history(self, turn: int) -> tuple[int, ...]:
         """The flat history before the answer: every observation and action on the way.
