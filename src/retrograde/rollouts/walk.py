@@ -34,7 +34,7 @@ class Standing:
     shown: tuple[Message, ...]
     """What the environment said last, as the policy is shown it."""
     past: tuple[Said, ...] = ()
-    """All turns so far in words, for reward functions."""
+    """All turns so far in words, for reward functions; empty where there are none."""
     earned: Mapping[str, float] = field(default_factory=dict[str, float])
     """What each reward function has given so far."""
 
