@@ -65,7 +65,7 @@ def value_of(tree: Tree, turn: int) -> float | None:
     leaves = [leaf for leaf in _leaves_below(tree, stands_for_it) if not _failed(tree, leaf)]
     if not leaves:
         return None
-    follows = fmean(tree.returns[leaf] - tree.returns[stands_for_it] for leaf in leaves)
+    follows = fmean([tree.returns[leaf] - tree.returns[stands_for_it] for leaf in leaves])
     return tree.returns[turn] + follows
 
 

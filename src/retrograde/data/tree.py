@@ -201,7 +201,7 @@ class Tree:
         A turn shared by k paths has k visits. Credit is assigned to visits, since
         some methods judge a shared turn once and others once for each path.
         """
-        return tuple((leaf, turn) for leaf in self.leaves for turn in self.path(leaf))
+        return tuple([(leaf, turn) for leaf in self.leaves for turn in self.path(leaf)])
 
     @cached_property
     def trunk(self) -> tuple[int, ...]:

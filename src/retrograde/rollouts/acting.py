@@ -84,7 +84,7 @@ class Acting:
             self.world.counts[f"events/{name}"] += 1
         draft = Draft(walk, answer, said, said.reward, said.end)
         if said.measures:
-            draft.figures += [(f"{MEASURES}{name}", value) for name, value in said.measures]
+            draft.figures = [(f"{MEASURES}{name}", value) for name, value in said.measures]
         if said.end is None:
             draft.standing = self._shown(draft, said.messages)
         if self.judging is not None:
@@ -127,9 +127,10 @@ class Acting:
         for name, value in judged.parts.items():
             earned[name] = earned.get(name, 0.0) + value
         if is_over:
-            draft.figures += [(f"reward/{name}", value) for name, value in earned.items()]
+            rewards = [(f"reward/{name}", value) for name, value in earned.items()]
+            draft.figures = (*draft.figures, *rewards)
         if draft.standing is not None:
-            draft.standing = replace(draft.standing, past=past, earned=earned)
+            draft.standing = replace(draft.standing, past=past, earned=tuple(earned.items()))
 
     def _is_too_long(self, context: Sequence[int]) -> bool:
         most = self.world.limits.context_tokens

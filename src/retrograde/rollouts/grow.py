@@ -143,12 +143,10 @@ class Grower:
         openings: list[Coroutine[Any, Any, Walk]] = []
         places: list[Place] = []
         number = 0
-        wanted_at = Counter(
-            (g, fork.tree, fork.parent)
-            for g, wanted in enumerate(forks)
-            for fork in wanted
-            for _ in range(fork.answers)
-        )
+        wanted_at = Counter[Place]()
+        for g, wanted in enumerate(forks):
+            for fork in wanted:
+                wanted_at[Place(g, fork.tree, fork.parent)] += fork.answers
         for g, wanted in enumerate(forks):
             for fork in wanted:
                 number += 1
