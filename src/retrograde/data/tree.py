@@ -269,7 +269,12 @@ class Group:
 
 def shared_length(before: tuple[int, ...], context: tuple[int, ...]) -> int:
     """How many leading tokens two token sequences have in common."""
-    longest = min(len(before), len(context))
-    if before[:longest] == context[:longest]:
-        return longest
-    return next(i for i in range(longest) if before[i] != context[i])
+    shared, longest = 0, min(len(before), len(context))
+    upto = longest
+    while shared < longest:  # looked for by halves: slices are compared quickly
+        if before[shared:upto] == context[shared:upto]:
+            shared = upto
+        else:
+            longest = upto - 1
+        upto = (shared + longest + 1) // 2
+    return shared

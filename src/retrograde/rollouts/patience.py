@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
 from types import CodeType, CoroutineType, FrameType, TracebackType, coroutine
-from typing import Any, ClassVar, Self, TypeVar, TypeVarTuple, Unpack, cast
+from typing import Any, ClassVar, Self, TypeVar, TypeVarTuple, cast
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -106,7 +106,8 @@ def never_waits(code: CodeType) -> bool:
 def _started(call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
     """Make a call; if it is one that never waits, run it to its StopIteration."""
     awaitable = call()
-    if isinstance(awaitable, CoroutineType) and never_waits(awaitable.cr_code):
+    code = awaitable.cr_code if isinstance(awaitable, CoroutineType) else None
+    if code is not None and never_waits(code):
         cast("Coroutine[Any, Any, T]", awaitable).send(None)
     return awaitable
 
@@ -122,7 +123,7 @@ async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseExce
     found: dict[int, T | BaseException] = {}
     waiting: dict[int, asyncio.Future[T]] = {}
     caught = _Caught()
-    with _one_timer():
+    with Vigil():
         for i, call in enumerate(calls):
             with caught:
                 waited = call.send(None)
@@ -152,16 +153,19 @@ def _resumed(inner: Coroutine[Any, Any, T], waited: Any) -> Generator[Any, Any, 
             return stop.value
 
 
-def at_once(seconds: float, call: Callable[[Unpack[Ts]], T], *given: Unpack[Ts]) -> T:
+def at_once(seconds: float, call: Callable[[*Ts], T], *given: *Ts) -> T:
     """What a call comes to that is no coroutine.
 
     Raises:
         TimeoutError: it took longer, where an alarm can be set.
         ExitedError: it asked for the program to end.
     """
+    vigil = Vigil.kept
     try:
-        with Alarm(seconds):
-            return call(*given)
+        if vigil is None or vigil.seconds is not None or Alarm.heeded_in != threading.get_ident():
+            with Alarm(seconds):
+                return call(*given)
+        return vigil.over(seconds, call, *given)
     except StalledError as stalled:
         raise TimeoutError(str(stalled)) from None
     except SystemExit as cause:
@@ -179,25 +183,19 @@ class Alarm:
     """The thread in which a handler waits for any alarm: inside `heeding_alarms`."""
     ticking: ClassVar["Alarm | None"] = None
     """The one that handler is for."""
-    runs_on: ClassVar[bool] = False
-    """Whether the timer is left running from one alarm to the next: inside `_one_timer`."""
 
     def __init__(self, seconds: float) -> None:
         """For how long the block may run."""
         self.seconds = seconds
         self._is_set = False
-        self._until = 0.0
         self._before: Any = None
 
     def __enter__(self) -> Self:
         """Set it."""
         if Alarm.heeded_in == threading.get_ident():
-            left = signal.getitimer(signal.ITIMER_REAL)[0]
-            if Alarm.ticking is None and (Alarm.runs_on or not left):
-                self._until = time.monotonic() + self.seconds
+            if not signal.getitimer(signal.ITIMER_REAL)[0]:
                 self._is_set, Alarm.ticking = True, self
-                if not 0 < left <= self.seconds:  # otherwise it rings early, and is set anew then
-                    signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_SECONDS)
+                signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN_SECONDS)
         elif _is_alarming() and not signal.getitimer(signal.ITIMER_REAL)[0]:
             self._is_set = True
             self._before = signal.signal(signal.SIGALRM, self.ring)
@@ -211,18 +209,12 @@ class Alarm:
         trace: TracebackType | None,
     ) -> None:
         """Take it back."""
-        if Alarm.ticking is self:
-            Alarm.ticking = None
-            if not Alarm.runs_on:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-        elif self._is_set:
+        if self._is_set:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self._before)
-
-    @property
-    def left(self) -> float:
-        """The seconds until it may ring; below 0 if it is time."""
-        return self._until - time.monotonic()
+            if Alarm.ticking is self:
+                Alarm.ticking = None
+            else:
+                signal.signal(signal.SIGALRM, self._before)
 
     def ring(self, number: int, frame: FrameType | None) -> None:
         """Break into the block."""
@@ -252,31 +244,70 @@ def heeding_alarms() -> Generator[None]:
 
 
 def _rung(number: int, frame: FrameType | None) -> None:
-    alarm = Alarm.ticking
-    if alarm is None:
-        return
-    if (left := alarm.left) > 0:  # the timer was set for an alarm before this one
-        signal.setitimer(signal.ITIMER_REAL, left, AGAIN_SECONDS)
-    else:
-        alarm.ring(number, frame)
+    if Alarm.ticking is not None:
+        Alarm.ticking.ring(number, frame)
+    elif Vigil.kept is not None:
+        Vigil.kept.ring()
 
 
-@contextmanager
-def _one_timer() -> Generator[None]:
-    """A block without a pause, with many alarms in it: they share a timer, which is set once.
+class Vigil:
+    """A block without a pause, in which many calls share a timer that is set once.
 
-    It is set anew for an alarm that is to ring earlier, and wherever somebody stopped it.
+    That is most of what an alarm costs once it has a handler. The timer rings too early for all
+    calls but the first, and is then set anew for the one under way; so it is for a call that has
+    less time than is left, and wherever somebody stopped it. Outside `heeding_alarms`, and where
+    a timer is set already, each call has an alarm of its own.
     """
-    is_free = Alarm.heeded_in == threading.get_ident() and not Alarm.runs_on
-    if not is_free or signal.getitimer(signal.ITIMER_REAL)[0]:
-        yield
-        return
-    Alarm.runs_on = True
-    try:
-        yield
-    finally:
-        Alarm.runs_on = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    kept: ClassVar["Vigil | None"] = None
+    """The one there is."""
+
+    def __init__(self) -> None:
+        """Nothing is under way yet."""
+        self.seconds: float | None = None
+        """For how long the call that is under way may block."""
+        self._until = 0.0
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        is_heeded = Alarm.heeded_in == threading.get_ident()
+        if is_heeded and Vigil.kept is None and not signal.getitimer(signal.ITIMER_REAL)[0]:
+            Vigil.kept = self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the timer."""
+        if Vigil.kept is self:
+            Vigil.kept = None
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def over(self, seconds: float, call: Callable[[*Ts], T], *given: *Ts) -> T:
+        """What a call comes to.
+
+        Raises:
+            StalledError: it blocked for longer.
+        """
+        self.seconds, self._until = seconds, time.monotonic() + seconds
+        if not 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= seconds:
+            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+        try:
+            return call(*given)
+        finally:
+            self.seconds = None
+
+    def ring(self) -> None:
+        """Break into the call that is under way, if its time is up."""
+        if self.seconds is None:
+            return
+        if (left := self._until - time.monotonic()) > 0:
+            signal.setitimer(signal.ITIMER_REAL, left, AGAIN_SECONDS)
+        else:
+            raise StalledError(f"it blocked for {self.seconds:g} s without a pause")
 
 
 async def _awaited(made: Awaitable[T]) -> T:
