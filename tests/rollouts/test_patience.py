@@ -1,9 +1,11 @@
 """Waiting for code that is not ours."""
 
 import asyncio
+import gc
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -388,3 +390,22 @@ async def test_where_somebody_elses_timer_runs_none_is_shared():
 
 async def after_blocking(seconds):
     return at_once(0.05, lambda: time.sleep(seconds) or "done")
+
+
+async def test_what_calls_come_to_is_held_by_nobody_afterwards():
+    """A caught error leads to the frame it was caught in, and would keep all of it alive."""
+
+    class Outcome:
+        pass
+
+    async def made():
+        return Outcome()
+
+    gc.disable()
+    try:
+        found = await outcomes([made(), made()])
+        alive = [weakref.ref(each) for each in found]
+        del found
+        assert [ref() for ref in alive] == [None] * 2
+    finally:
+        gc.enable()

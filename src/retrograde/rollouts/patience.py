@@ -134,6 +134,7 @@ async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseExce
                 raise caught.error
             elif caught.error is not None:
                 found[i] = caught.error
+    caught.error = None  # it leads here, and so to itself: all of this would wait for the collector
     if waiting:
         rest = await asyncio.gather(*waiting.values(), return_exceptions=True)
         found |= zip(waiting, rest, strict=True)
