@@ -105,11 +105,15 @@ def never_waits(code: CodeType) -> bool:
 
 def _started(call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
     """Make a call; if it is one that never waits, run it to its StopIteration."""
-    awaitable = call()
-    code = awaitable.cr_code if isinstance(awaitable, CoroutineType) else None
+    made = call()
+    code = _code_of(made)
     if code is not None and never_waits(code):
-        cast("Coroutine[Any, Any, T]", awaitable).send(None)
-    return awaitable
+        cast("Coroutine[Any, Any, T]", made).send(None)
+    return made
+
+
+def _code_of(made: object) -> CodeType | None:
+    return made.cr_code if isinstance(made, CoroutineType) else None
 
 
 async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
