@@ -128,7 +128,7 @@ class Grower:
         tick, number = 0, grown.number
         live = await self._start(grown, forks, derived(seed, "world", number))
         while live:
-            turn = max(grown.depth(walk.place) for walk in live) + 1
+            turn = max(map(grown.depth, {walk.place for walk in live})) + 1
             self.watch(Progress(number, turn, len(live), grown.last_ended()))
             await self._keep(live, derived(seed, "kept", number, tick))
             drafts = await self._answer(live, derived(seed, "policy", number, tick), first=not tick)
