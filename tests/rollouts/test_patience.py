@@ -1,9 +1,11 @@
 """Waiting for code that is not ours."""
 
 import asyncio
+import gc
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -13,6 +15,7 @@ from retrograde.rollouts.patience import (
     ExitedError,
     StalledError,
     StrayCancellationError,
+    Vigil,
     at_once,
     heeding_alarms,
     never_waits,
@@ -307,3 +310,102 @@ async def test_what_ends_the_program_ends_it_at_once():
 
     with pytest.raises(KeyboardInterrupt):
         await outcomes([after(0.01, 1), interrupted()])
+
+
+async def in_turn(*calls):
+    """What calls of (seconds, function) come to that share a timer."""
+
+    async def one(seconds, call):
+        return at_once(seconds, call)
+
+    with heeding_alarms():
+        found = await outcomes(one(*each) for each in calls)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+        assert Vigil.kept is None
+    return [repr(each) if isinstance(each, TimeoutError) else each for each in found]
+
+
+def blocked(seconds):
+    return f"TimeoutError('it blocked for {seconds:g} s without a pause')"
+
+
+async def test_calls_that_share_a_timer_have_a_limit_each():
+    """Five calls of 0.15 s take longer than 0.5 s together, and none of them does alone."""
+    quick = (0.5, lambda: time.sleep(0.15) or "quick")
+    found = await in_turn(*[quick] * 5, (0.5, lambda: block(30)), quick)
+    assert found == ["quick"] * 5 + [blocked(0.5), "quick"]
+
+
+async def test_a_shorter_limit_than_what_is_left_of_the_timer_holds():
+    found = await in_turn((60.0, lambda: 1), (0.05, lambda: block(30)), (60.0, lambda: 2))
+    assert found == [1, blocked(0.05), 2]
+
+
+async def test_a_timer_that_somebody_stopped_is_set_anew():
+    """Libraries with a time limit of their own use the very timer, and leave it stopped."""
+
+    def stops():
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return "stopped"
+
+    found = await in_turn((0.05, stops), (0.05, lambda: block(30)), (0.05, stops))
+    assert found == ["stopped", blocked(0.05), "stopped"]
+
+
+async def test_a_timer_is_shared_and_not_set_for_each_call(monkeypatch):
+    settings = []
+    original = signal.setitimer
+
+    def counted(*given):
+        settings.append(given)
+        return original(*given)
+
+    monkeypatch.setattr(signal, "setitimer", counted)
+    assert await in_turn(*[(60.0, lambda: 1)] * 10) == [1] * 10
+    assert settings == [
+        (signal.ITIMER_REAL, 60.0, patience.AGAIN_SECONDS),
+        (signal.ITIMER_REAL, 0),
+    ]
+
+
+async def test_a_call_inside_a_call_has_the_limit_of_the_outer_one():
+    found = await in_turn((0.05, lambda: at_once(60.0, lambda: block(30))), (0.05, lambda: 1))
+    assert found == [blocked(0.05), 1]
+
+
+async def test_where_somebody_elses_timer_runs_none_is_shared():
+    rung = []
+    with heeding_alarms():
+        before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            found = await outcomes([after_blocking(0.3)])
+            assert Vigil.kept is None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+    assert found == ["done"]
+    assert rung == [1]
+
+
+async def after_blocking(seconds):
+    return at_once(0.05, lambda: time.sleep(seconds) or "done")
+
+
+async def test_what_calls_come_to_is_held_by_nobody_afterwards():
+    """A caught error leads to the frame it was caught in, and would keep all of it alive."""
+
+    class Outcome:
+        pass
+
+    async def made():
+        return Outcome()
+
+    gc.disable()
+    try:
+        found = await outcomes([made(), made()])
+        alive = [weakref.ref(each) for each in found]
+        del found
+        assert [ref() for ref in alive] == [None] * 2
+    finally:
+        gc.enable()

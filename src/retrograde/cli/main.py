@@ -3,9 +3,11 @@
 SIGTERM ends it with 0 and Ctrl-C with 130, once what can be kept has been kept.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from retrograde.cli.quiet import quiet_libraries
 from retrograde.cli.stopping import Stopped, Terminable, end_with_parent, leave_unheard
@@ -70,7 +72,7 @@ def _stopped(command: str) -> str:
 
 def _done(words: list[str]) -> int:
     try:
-        run = import_module(COMMANDS[words[0]][0]).main(words[1:])
+        run = _imported(COMMANDS[words[0]][0]).main(words[1:])
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -79,6 +81,21 @@ def _done(words: list[str]) -> int:
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+
+
+def _imported(name: str) -> Any:
+    """A module. What it imports stays, and is never looked through for garbage.
+
+    Otherwise that is done again and again meanwhile, and takes a seventh of the time.
+    """
+    if gc.get_freeze_count() or not gc.isenabled():  # not the first command of this process
+        return import_module(name)
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _help() -> str:

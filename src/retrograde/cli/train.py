@@ -93,6 +93,8 @@ def ready(settings: Settings) -> Training:
     Raises:
         ValueError: bad input; nothing has been written.
     """
+    if not gc.get_freeze_count():
+        gc.freeze()  # what is imported stays: only what is loaded from here on is looked through
     with _panel(settings) as panel:
         return prepared(settings, panel.progress)
 

@@ -41,19 +41,14 @@ def _judged(tree: Tree, departed: Sequence[int]) -> Judgement:
         value = value_of(tree, turn)
         if value is not None:
             siblings[tree.turns[turn].parent][turn] = value
-    advantage = {
-        turn: above(value, fmean(values.values()))
-        for values in siblings.values()
-        for turn, value in values.items()
-    }
-    seen: set[int] = set()
-    advantage_V: list[float] = []
-    trains_V: list[bool] = []
-    for _, turn in tree.visits:
-        first = turn in advantage and turn not in seen
-        seen.add(turn)
-        advantage_V.append(advantage[turn] if first else 0.0)
-        trains_V.append(first)
+    advantage: dict[int, float] = {}
+    for values in siblings.values():
+        level = fmean(values.values())
+        advantage |= {turn: above(value, level) for turn, value in values.items()}
+    advantage_V, trains_V = [0.0] * len(tree.visits), [False] * len(tree.visits)
+    for visit, (_, turn) in enumerate(tree.visits):
+        if turn in advantage:  # the first visit to it
+            advantage_V[visit], trains_V[visit] = advantage.pop(turn), True
     return Judgement(tuple(advantage_V), tuple(trains_V))
 
 
@@ -70,7 +65,7 @@ def value_of(tree: Tree, turn: int) -> float | None:
     leaves = [leaf for leaf in _leaves_below(tree, stands_for_it) if not _failed(tree, leaf)]
     if not leaves:
         return None
-    follows = fmean(tree.returns[leaf] - tree.returns[stands_for_it] for leaf in leaves)
+    follows = fmean([tree.returns[leaf] - tree.returns[stands_for_it] for leaf in leaves])
     return tree.returns[turn] + follows
 
 

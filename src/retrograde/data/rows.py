@@ -1,7 +1,7 @@
 """From judged trees to what the learner trains on: one row for each turn that trains."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -102,8 +102,9 @@ def _rows_of_tree(tree: Tree, judgement: Judgement, view: View, g: int, t: int) 
     ):
         if trains:
             place = (tree.turns[turn].policy_version, g, t, leaf)
-            row = row_of(tree, turn, advantage, view, place, clip_scale=clip, target=target)
-            yield replace(row, values=said)
+            yield row_of(
+                tree, turn, advantage, view, place, clip_scale=clip, target=target, values=said
+            )
 
 
 def row_of(
@@ -115,6 +116,7 @@ def row_of(
     *,
     clip_scale: float = 1.0,
     target: tuple[float, ...] = (),
+    values: tuple[float, ...] = (),
 ) -> Row:
     """One turn as a row."""
     node = tree.turns[turn]
@@ -129,4 +131,5 @@ def row_of(
         clip_scale=clip_scale,
         target=target,
         entropies=node.entropies,
+        values=values,
     )

@@ -12,10 +12,10 @@ Shapes: N turns in the tree, numbered so that parents precede children.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 from statistics import fmean
 
 from retrograde.data.message import Message
@@ -99,7 +99,7 @@ class Turn:
                 f"a turn needs one logprob for each action token: "
                 f"got {len(self.logprobs)} logprobs for {len(self.action)} tokens"
             )
-        if not all(math.isfinite(logp) and logp <= DUST for logp in self.logprobs):
+        if not all(map(math.isfinite, self.logprobs)) or max(self.logprobs, default=0.0) > DUST:
             raise ValueError(
                 f"log-probabilities are finite and at most 0 (nats): got {self.logprobs}"
             )
@@ -201,7 +201,7 @@ class Tree:
         A turn shared by k paths has k visits. Credit is assigned to visits, since
         some methods judge a shared turn once and others once for each path.
         """
-        return tuple((leaf, turn) for leaf in self.leaves for turn in self.path(leaf))
+        return tuple([(leaf, turn) for leaf in self.leaves for turn in self.path(leaf)])
 
     @cached_property
     def trunk(self) -> tuple[int, ...]:
@@ -213,12 +213,11 @@ class Tree:
 
     def path(self, turn: int) -> tuple[int, ...]:
         """Indices from the root down to `turn`, both included."""
-        return tuple(reversed(list(self._upwards(turn))))
-
-    def _upwards(self, turn: int) -> Iterator[int]:
+        upwards: list[int] = []
         while turn != ROOT_PARENT:
-            yield turn
+            upwards.append(turn)
             turn = self.turns[turn].parent
+        return tuple(reversed(upwards))
 
     def context(self, turn: int) -> tuple[int, ...]:
         """All token ids the answer was conditioned on, exactly as the engine received them."""
@@ -233,7 +232,7 @@ class Tree:
             if needed > node.shared:
                 pieces.append(node.fresh[: needed - node.shared])
                 needed = node.shared
-        return tuple(token for piece in reversed(pieces) for token in piece)
+        return tuple(chain.from_iterable(reversed(pieces)))
 
     def history(self, turn: int) -> tuple[int, ...]:
         """The flat history before the answer: every observation and action on the way.
@@ -270,7 +269,12 @@ class Group:
 
 def shared_length(before: tuple[int, ...], context: tuple[int, ...]) -> int:
     """How many leading tokens two token sequences have in common."""
-    longest = min(len(before), len(context))
-    if before[:longest] == context[:longest]:
-        return longest
-    return next(i for i in range(longest) if before[i] != context[i])
+    shared, longest = 0, min(len(before), len(context))
+    upto = longest
+    while shared < longest:  # looked for by halves: slices are compared quickly
+        if before[shared:upto] == context[shared:upto]:
+            shared = upto
+        else:
+            longest = upto - 1
+        upto = (shared + longest + 1) // 2
+    return shared

@@ -9,6 +9,7 @@ from retrograde.data.rows import Row
 from retrograde.data.tree import End, Group, Tree, Turn
 
 FORMAT = 2
+MESSAGE = tuple(entry.name for entry in fields(Message))
 
 
 def group_to_json(group: Group) -> str:
@@ -67,7 +68,7 @@ def _turn_to_dict(turn: Turn) -> dict[str, Any]:
 
 
 def _message_to_dict(message: Message) -> dict[str, Any]:
-    plain = {entry.name: getattr(message, entry.name) for entry in fields(Message)}
+    plain = {name: getattr(message, name) for name in MESSAGE}
     return {name: value for name, value in plain.items() if value or name in ("role", "content")}
 
 

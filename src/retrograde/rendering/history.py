@@ -5,12 +5,16 @@ context is put together from those pieces; nothing sampled is decoded and encode
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 from retrograde.data.message import ContextPolicy, Message
 from retrograde.rendering.context import Shown, shown_under
 from retrograde.rendering.protocol import ChatTokenizer
 from retrograde.rendering.thought import without_thought
+
+REMEMBERED = 1 << 14
+"""Answers of which it is kept what later contexts show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Renderer:
         """
         self.tokenizer = tokenizer
         self.shown = shown_under(policy)
+        self._kept = lru_cache(REMEMBERED)(self._kept_of)
 
     @property
     def keeps_what_the_template_rewrites(self) -> bool:
@@ -76,7 +81,7 @@ class Renderer:
         if action[-1] not in self.tokenizer.stop_ids:
             reply = (self.tokenizer.end_of_earlier_turn, *reply)
         exchange = Exchange(action, self._kept(action), reply, tuple(messages))
-        return replace(history, exchanges=(*history.exchanges, exchange))
+        return History(history.opening, history.messages, (*history.exchanges, exchange))
 
     def context(self, history: History) -> tuple[int, ...]:
         """All token ids the policy is shown at this point."""
@@ -115,7 +120,7 @@ class Renderer:
             raise TypeError(f"summarise: a text is needed from the function, got {summary!r}")
         return (*history.messages, Message("user", summary)) if summary else history.messages
 
-    def _kept(self, action: tuple[int, ...]) -> tuple[int, ...]:
+    def _kept_of(self, action: tuple[int, ...]) -> tuple[int, ...]:
         """What later contexts show of an answer."""
         ends = action[-1] in self.tokenizer.stop_ids
         words, end = (action[:-1], action[-1:]) if ends else (action, ())

@@ -1,10 +1,11 @@
 """What comes of an answer: the world acts, the turn is judged, the next context is put together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from retrograde.data.message import Message
 from retrograde.data.tree import End
+from retrograde.environments.protocol import Observation
 from retrograde.policies.protocol import Answer
 from retrograde.rendering.history import Renderer
 from retrograde.rewards.record import Said
@@ -12,7 +13,7 @@ from retrograde.rollouts.cut import cut
 from retrograde.rollouts.judging import Judging
 from retrograde.rollouts.line import Line
 from retrograde.rollouts.walk import Draft, Standing, Walk
-from retrograde.rollouts.world import Breaking, World
+from retrograde.rollouts.world import Breaking, BrokenError, World
 
 MEASURES = "measures/"
 """Begins the names of figures that environments measure themselves."""
@@ -74,22 +75,22 @@ class Acting:
         Raises:
             BrokenError: something broke.
         """
-        with Breaking("answer"):
-            if not answer.ids:
-                raise NoAnswerError("the policy answered with no token")
+        if not answer.ids:
+            error = NoAnswerError("the policy answered with no token")
+            raise BrokenError("answer", error) from error
         text = self.renderer.tokenizer.decode(answer.ids)
         said = await self.world.act(walk.line, text)
         for name in said.events:
             self.world.counts[f"events/{name}"] += 1
-        here = walk.standing
-        past = (*here.past, Said(here.shown, text, len(answer.ids), answer.stopped, said))
         draft = Draft(walk, answer, said, said.reward, said.end)
-        draft.figures += [(f"{MEASURES}{name}", value) for name, value in said.measures]
-        standing = None if said.end is not None else self._shown(draft, said.messages)
-        earned = here.earned if self.judging is None else await self._judged(draft, past)
-        if standing is not None:
-            draft.standing = replace(standing, past=past, earned=earned)
-            draft.state = self.world.state_key(walk.line) if merging else None
+        if said.measures:
+            draft.figures = [(f"{MEASURES}{name}", value) for name, value in said.measures]
+        if said.end is None:
+            draft.standing = self._shown(draft, said.messages)
+        if self.judging is not None:
+            await self._judge(self.judging, draft, said)
+        if merging and draft.standing is not None:
+            draft.state = self.world.state_key(walk.line)
         return draft
 
     def _shown(self, draft: Draft, messages: tuple[Message, ...]) -> Standing | None:
@@ -113,19 +114,23 @@ class Acting:
             return None
         return Standing(history, context, walk.context + draft.answer.ids, shown)
 
-    async def _judged(self, draft: Draft, past: tuple[Said, ...]) -> Mapping[str, float]:
-        """Set what the turn earned; what each reward function has given so far."""
-        if self.judging is None:
-            return {}
-        walk, is_over = draft.walk, draft.end is not None
-        judged = await self.judging.earned(walk.line.task, past, is_over=is_over)
+    async def _judge(self, judging: Judging, draft: Draft, observation: Observation) -> None:
+        """Set what the turn earned, and what each reward function has given so far."""
+        walk, answer, is_over = draft.walk, draft.answer, draft.end is not None
+        text = self.renderer.tokenizer.decode(answer.ids)
+        heard = walk.standing.shown
+        said = Said(heard, text, len(answer.ids), answer.stopped, observation)
+        past = (*walk.standing.past, said)
+        judged = await judging.earned(walk.line.task, past, is_over=is_over)
         draft.reward = judged.reward
         earned = dict(walk.standing.earned)
         for name, value in judged.parts.items():
             earned[name] = earned.get(name, 0.0) + value
         if is_over:
-            draft.figures += [(f"reward/{name}", value) for name, value in earned.items()]
-        return earned
+            rewards = [(f"reward/{name}", value) for name, value in earned.items()]
+            draft.figures = (*draft.figures, *rewards)
+        if draft.standing is not None:
+            draft.standing = replace(draft.standing, past=past, earned=tuple(earned.items()))
 
     def _is_too_long(self, context: Sequence[int]) -> bool:
         most = self.world.limits.context_tokens

@@ -128,7 +128,7 @@ class Grower:
         tick, number = 0, grown.number
         live = await self._start(grown, forks, derived(seed, "world", number))
         while live:
-            turn = max(grown.depth(walk.place) for walk in live) + 1
+            turn = max(map(grown.depth, {walk.place for walk in live})) + 1
             self.watch(Progress(number, turn, len(live), grown.last_ended()))
             await self._keep(live, derived(seed, "kept", number, tick))
             drafts = await self._answer(live, derived(seed, "policy", number, tick), first=not tick)
@@ -143,12 +143,10 @@ class Grower:
         openings: list[Coroutine[Any, Any, Walk]] = []
         places: list[Place] = []
         number = 0
-        wanted_at = Counter(
-            (g, fork.tree, fork.parent)
-            for g, wanted in enumerate(forks)
-            for fork in wanted
-            for _ in range(fork.answers)
-        )
+        wanted_at = Counter[Place]()
+        for g, wanted in enumerate(forks):
+            for fork in wanted:
+                wanted_at[Place(g, fork.tree, fork.parent)] += fork.answers
         for g, wanted in enumerate(forks):
             for fork in wanted:
                 number += 1
@@ -194,7 +192,8 @@ class Grower:
             del self._boundaries[place]
             line = boundary.line
         else:
-            self._boundaries[place] = replace(boundary, stopped=False)  # a boundary like others
+            if boundary.stopped:  # from now on a boundary like others
+                self._boundaries[place] = replace(boundary, stopped=False)
             line = await self.world.fork(boundary.line, seed)
         return Walk(place, fork, number, line, boundary.standing)
 
@@ -242,10 +241,10 @@ class Grower:
                 drafts.append(Draft(walk, answer, None, end=End.FAILED))
             else:
                 drafts.append(outcome)
-            self.counts["turns"] += 1
-            self.counts["tokens"] += len(answer.ids)
-            self.counts["context_tokens"] += len(walk.context)
-            self.counts["unstopped"] += not answer.stopped
+        self.counts["turns"] += len(answers)
+        self.counts["tokens"] += sum(len(answer.ids) for answer in answers)
+        self.counts["context_tokens"] += sum(map(len, contexts))
+        self.counts["unstopped"] += sum(not answer.stopped for answer in answers)
         return drafts
 
     async def _settle(
@@ -268,7 +267,8 @@ class Grower:
             twin = None if merge is None or merge.into is None else places[merge.into].turn
             place = grown.add(draft, end, twin)
             places.append(place)
-            self.figures += [Figure(place, name, value) for name, value in draft.figures]
+            if draft.figures:
+                self.figures += [Figure(place, name, value) for name, value in draft.figures]
             if end is End.STOPPED:
                 self._boundaries[place] = draft.onwards(place).stop()
             elif end is not None:

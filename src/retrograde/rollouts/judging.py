@@ -42,7 +42,7 @@ class Judging:
             BrokenError: a function raised, took too long, or gave no finite number.
         """
         with Breaking("gold"):
-            known = at_once(self.seconds, lambda: self._known(task))
+            known = at_once(self.seconds, self._known, task)
         record = Record(task, turns, self.max_new_tokens, known.gold, known.columns)
         asked = [part for part in self.rewards.parts if is_over or part.is_for_turns]
         values = sound(await settled(self._value(part, record) for part in asked))

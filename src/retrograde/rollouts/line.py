@@ -1,16 +1,13 @@
 """One running episode, with what it takes to continue it twice."""
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from retrograde.data.message import Message
 from retrograde.environments.heard import checked, told
 from retrograde.environments.protocol import Environment, Episode, Forking, Observation
 from retrograde.rollouts.limits import Limits
 from retrograde.rollouts.patience import at_once, within
-
-T = TypeVar("T")
 
 
 class ReplayDivergedError(RuntimeError):
@@ -66,7 +63,14 @@ class Line:
             TypeError: what it said is no observation.
             ValueError: it said nothing, or what cannot be.
         """
-        observation = checked(await self._timed(lambda: self.episode.act(text), "act"))
+        left, what = self._left(), f"{self.environment.name}: act"
+
+        def took(seconds: float) -> None:
+            self.spent_seconds += seconds
+            if seconds > left:  # it blocked, and nothing could break in
+                raise TimeoutError(f"{what} blocked for {seconds:.1f} s")
+
+        observation = checked(await within(left, lambda: self.episode.act(text), what, took))
         self.said.append(text)
         self.heard.append(observation.messages)
         return observation
@@ -81,7 +85,7 @@ class Line:
             raise ValueError(f"{self.environment.name} can neither fork nor replay an episode")
         if self.environment.forking is Forking.REPLAY:
             return await self._replayed()
-        copy = at_once(self._left(), lambda: self.episode.fork(seed))
+        copy = at_once(self._left(), self.episode.fork, seed)
         if copy is self.episode:
             raise ValueError(f"{self.environment.name}: fork gave the episode itself, no copy")
         past = (list(self.said), list(self.heard), self.spent_seconds)
@@ -124,18 +128,8 @@ class Line:
         name = f"{self.environment.name}: close"
         await within(self.limits.turn_seconds, self.episode.close, name)
 
-    async def _timed(self, call: Callable[[], Awaitable[T]], what: str) -> T:
-        """A call that counts against the episode's time, once it has begun."""
-        left = self._left()
-
-        def took(seconds: float) -> None:
-            self.spent_seconds += seconds
-            if seconds > left:  # it blocked, and nothing could break in
-                raise TimeoutError(f"{self.environment.name}: {what} blocked for {seconds:.1f} s")
-
-        return await within(left, call, f"{self.environment.name}: {what}", took)
-
     def _left(self) -> float:
+        """The seconds that the next call may take."""
         left = self.limits.episode_seconds - self.spent_seconds
         if left <= 0:
             raise EpisodeTimeoutError(

@@ -16,9 +16,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
 from types import CodeType, CoroutineType, FrameType, TracebackType, coroutine
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, TypeVarTuple, cast
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 GRACE_SECONDS = 1.0
 """What a cancelled call gets to tidy up."""
@@ -65,17 +66,16 @@ async def within(
         StrayCancellationError: it was cancelled, and this was not.
     """
     begun = time.monotonic()
-    made: list[Awaitable[T]] = []
     try:
-        at_once(seconds, lambda: _started(call, made))
+        made = at_once(seconds, _started, call)
     except StopIteration as stop:
         if took is not None:
             took(time.monotonic() - begun)
         return stop.value
     except asyncio.CancelledError:
         raise StrayCancellationError(f"{what} was cancelled by something in it") from None
-    task = asyncio.ensure_future(_stepped(made[0], seconds, took))
-    task.add_done_callback(lambda _: _closed(made[0]))
+    task = asyncio.ensure_future(_stepped(made, seconds, took))
+    task.add_done_callback(lambda _: _closed(made))
     try:
         await asyncio.wait({task}, timeout=seconds)
         is_late = not task.done()
@@ -103,12 +103,17 @@ def never_waits(code: CodeType) -> bool:
     return not any(each.opname in PAUSES for each in dis.get_instructions(code))
 
 
-def _started(call: Callable[[], Awaitable[T]], made: list[Awaitable[T]]) -> None:
+def _started(call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
     """Make a call; if it is one that never waits, run it to its StopIteration."""
-    awaitable = call()
-    made.append(awaitable)
-    if isinstance(awaitable, CoroutineType) and never_waits(awaitable.cr_code):
-        cast("Coroutine[Any, Any, T]", awaitable).send(None)
+    made = call()
+    code = _code_of(made)
+    if code is not None and never_waits(code):
+        cast("Coroutine[Any, Any, T]", made).send(None)
+    return made
+
+
+def _code_of(made: object) -> CodeType | None:
+    return made.cr_code if isinstance(made, CoroutineType) else None
 
 
 async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
@@ -121,16 +126,19 @@ async def outcomes(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | BaseExce
     """
     found: dict[int, T | BaseException] = {}
     waiting: dict[int, asyncio.Future[T]] = {}
-    for i, call in enumerate(calls):
-        with _Caught() as caught:
-            waited = call.send(None)
-            waiting[i] = asyncio.ensure_future(_resumed(call, waited))
-        if isinstance(caught.error, StopIteration):
-            found[i] = caught.error.value
-        elif isinstance(caught.error, (KeyboardInterrupt, SystemExit)):
-            raise caught.error
-        elif caught.error is not None:
-            found[i] = caught.error
+    caught = _Caught()
+    with Vigil():
+        for i, call in enumerate(calls):
+            with caught:
+                waited = call.send(None)
+                waiting[i] = asyncio.ensure_future(_resumed(call, waited))
+            if isinstance(caught.error, StopIteration):
+                found[i] = caught.error.value
+            elif isinstance(caught.error, (KeyboardInterrupt, SystemExit)):
+                raise caught.error
+            elif caught.error is not None:
+                found[i] = caught.error
+    caught.error = None  # it leads here, and so to itself: all of this would wait for the collector
     if waiting:
         rest = await asyncio.gather(*waiting.values(), return_exceptions=True)
         found |= zip(waiting, rest, strict=True)
@@ -150,16 +158,19 @@ def _resumed(inner: Coroutine[Any, Any, T], waited: Any) -> Generator[Any, Any, 
             return stop.value
 
 
-def at_once(seconds: float, call: Callable[[], T]) -> T:
+def at_once(seconds: float, call: Callable[[*Ts], T], *given: *Ts) -> T:
     """What a call comes to that is no coroutine.
 
     Raises:
         TimeoutError: it took longer, where an alarm can be set.
         ExitedError: it asked for the program to end.
     """
+    vigil = Vigil.kept
     try:
-        with Alarm(seconds):
-            return call()
+        if vigil is None or vigil.seconds is not None or Alarm.heeded_in != threading.get_ident():
+            with Alarm(seconds):
+                return call(*given)
+        return vigil.over(seconds, call, *given)
     except StalledError as stalled:
         raise TimeoutError(str(stalled)) from None
     except SystemExit as cause:
@@ -240,6 +251,68 @@ def heeding_alarms() -> Generator[None]:
 def _rung(number: int, frame: FrameType | None) -> None:
     if Alarm.ticking is not None:
         Alarm.ticking.ring(number, frame)
+    elif Vigil.kept is not None:
+        Vigil.kept.ring()
+
+
+class Vigil:
+    """A block without a pause, in which many calls share a timer that is set once.
+
+    That is most of what an alarm costs once it has a handler. The timer rings too early for all
+    calls but the first, and is then set anew for the one under way; so it is for a call that has
+    less time than is left, and wherever somebody stopped it. Outside `heeding_alarms`, and where
+    a timer is set already, each call has an alarm of its own.
+    """
+
+    kept: ClassVar["Vigil | None"] = None
+    """The one there is."""
+
+    def __init__(self) -> None:
+        """Nothing is under way yet."""
+        self.seconds: float | None = None
+        """For how long the call that is under way may block."""
+        self._until = 0.0
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        is_heeded = Alarm.heeded_in == threading.get_ident()
+        if is_heeded and Vigil.kept is None and not signal.getitimer(signal.ITIMER_REAL)[0]:
+            Vigil.kept = self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the timer."""
+        if Vigil.kept is self:
+            Vigil.kept = None
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def over(self, seconds: float, call: Callable[[*Ts], T], *given: *Ts) -> T:
+        """What a call comes to.
+
+        Raises:
+            StalledError: it blocked for longer.
+        """
+        self.seconds, self._until = seconds, time.monotonic() + seconds
+        if not 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= seconds:
+            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+        try:
+            return call(*given)
+        finally:
+            self.seconds = None
+
+    def ring(self) -> None:
+        """Break into the call that is under way, if its time is up."""
+        if self.seconds is None:
+            return
+        if (left := self._until - time.monotonic()) > 0:
+            signal.setitimer(signal.ITIMER_REAL, left, AGAIN_SECONDS)
+        else:
+            raise StalledError(f"it blocked for {self.seconds:g} s without a pause")
 
 
 async def _awaited(made: Awaitable[T]) -> T:

@@ -79,7 +79,7 @@ class Round:
     def _added(self, place: Place, turn: Turn) -> Place:
         turns = self._turns[place.group][place.tree]
         turns.append(turn)
-        place = place._replace(turn=len(turns) - 1)
+        place = Place(place.group, place.tree, len(turns) - 1)
         if turn.end is not None:
             self.ended[turn.end] += 1
         if turn.end is not None and turn.end in OVER:

@@ -1,7 +1,7 @@
 """A rollout under way: where it stands, where siblings can start, and what came of an answer."""
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrograde.data.message import Message
@@ -34,9 +34,9 @@ class Standing:
     shown: tuple[Message, ...]
     """What the environment said last, as the policy is shown it."""
     past: tuple[Said, ...] = ()
-    """All turns so far in words, for reward functions."""
-    earned: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What each reward function has given so far."""
+    """All turns so far in words, for reward functions; empty where there are none."""
+    earned: tuple[tuple[str, float], ...] = ()
+    """What each reward function has given so far, by name."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Draft:
     """Where the rollout stands now; None if it is over."""
     state: Hashable | None = None
     """The environment's, where answers that lead to the same one are merged."""
-    figures: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    figures: Sequence[tuple[str, float]] = ()
     """What of this turn is to be averaged, by name."""
 
     @property
