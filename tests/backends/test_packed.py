@@ -1,15 +1,26 @@
 """Rows packed as a trie have the log-probabilities and gradients of rows run one by one."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
 
-from retrograde.backends import packed
+from retrograde.backends import layout, packed
+from retrograde.backends.layout import Layout
 from retrograde.backends.packed import packed_logp
-from retrograde.backends.trie_attention import NAME, Layout, attending
+from retrograde.backends.trie_attention import NAME, attending
+from retrograde.data.trie import Trie
 
 from .tiny import ARCHITECTURES, VOCABULARY, architecture
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=[0, 1 << 40], ids=["along the trie", "side by side"])
+def way(request, monkeypatch):
+    """Attention by rectangles, or with whole sequences in as few calls as there can be."""
+    monkeypatch.setattr(layout, "CALL", request.param)
 
 
 def family(chance, count):
@@ -38,6 +49,7 @@ def gradient(model, logps, weights):
     return [p.grad.clone() for p in model.parameters()]
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_packed_equals_flat(name):
     chance = random.Random(5)
@@ -54,6 +66,7 @@ def test_packed_equals_flat(name):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9 * float(other.abs().max()))
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_packed_equals_flat_in_single_precision_and_with_checkpointing(name):
     chance = random.Random(6)
@@ -72,6 +85,7 @@ def test_packed_equals_flat_in_single_precision_and_with_checkpointing(name):
         torch.testing.assert_close(two, other, rtol=0, atol=1e-5 * largest)
 
 
+@pytest.mark.usefixtures("way")
 def test_order_and_company_do_not_matter():
     model = architecture("qwen3")
     contexts, actions = family(random.Random(7), 9)
@@ -117,6 +131,28 @@ def test_states_are_those_before_each_token():
         torch.testing.assert_close(expected, logp, rtol=1e-12, atol=1e-12)
 
 
+def test_whole_sequences_are_laid_side_by_side_where_that_costs_less():
+    # 1 2 3 4 forks to 5 6, 7 8 and 9. Along the trie: 1 2 3 4 on itself and the forks, padded to
+    # 4 tokens, on themselves, 4 pieces of 4 x 4; and 5 queries on 4 keys: in two calls
+    # 64 + 20 = 84 pairs. Side by side: in one call 3 pieces of 6 x 6 = 108 pairs, 24 more.
+    trie = Trie.of([(1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 7, 8), (1, 2, 3, 4, 9)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "CALL", 23)
+        assert [call.causal for call in Layout.of(trie, CPU).calls] == [True, False]
+        patch.setattr(layout, "CALL", 24)
+        (call,) = Layout.of(trie, CPU).calls
+    # The shortest first. In lexical order 5 6 lies at 4 and 5, 7 8 at 6 and 7, 9 at 8.
+    assert call.query_SQ.tolist() == [
+        [0, 1, 2, 3, 8, 0],
+        [0, 1, 2, 3, 4, 5],
+        [0, 1, 2, 3, 6, 7],
+    ]
+    assert call.key_SK is call.query_SQ
+    assert call.reach == 5
+    # Each token looks once: those that are shared do in the first sequence in lexical order.
+    assert call.query_at.tolist() == [8, 0, 1, 2, 3, 4, 5, 6, 7]
+
+
 def test_without_the_layout_it_is_refused():
     model = architecture("llama")
     with attending(model, NAME), pytest.raises(ValueError, match="needs the layout"):
@@ -124,16 +160,20 @@ def test_without_the_layout_it_is_refused():
     assert model.config._attn_implementation == "sdpa"
 
 
+def blind(true):
+    """The mistake of a layout: its first call is about what the first token of each piece says."""
+    call = true.calls[0]
+    wrong = replace(call, key_SK=call.key_SK[:, :1].expand_as(call.key_SK))
+    return replace(true, calls=(wrong, *true.calls[1:]))
+
+
+@pytest.mark.usefixtures("way")
 def test_who_is_seen_matters(monkeypatch):
-    """The control: without its ancestors, a token says something else."""
+    """The control: of other tokens than its ancestors, a token makes something else."""
     model = architecture("qwen3")
     contexts, actions = [(1, 2, 3, 4)] * 2, [(5, 6), (7, 8)]
     found, _ = packed_logp(model, contexts, actions, 1.0)
-    real = Layout.planned.__func__
-
-    def blind(cls, rectangles, *rest):
-        return real(cls, [r for r in rectangles if r.causal], *rest)
-
-    monkeypatch.setattr(Layout, "planned", classmethod(blind))
+    real = Layout.of.__func__
+    monkeypatch.setattr(Layout, "of", classmethod(lambda cls, *asked: blind(real(cls, *asked))))
     other, _ = packed_logp(model, contexts, actions, 1.0)
     assert (found[0] - other[0]).abs().max() > 1e-3

@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
+from retrograde.backends.layout import Layout
 from retrograde.backends.lean import Lean
-from retrograde.backends.trie_attention import NAME, Layout, attending, led
+from retrograde.backends.trie_attention import NAME, attending, led
 from retrograde.data.trie import Ids, Trie
 from retrograde.ops.cut import WHOLE, Cut
 from retrograde.ops.logprobs import scaled

@@ -1,0 +1,219 @@
+"""Who attends to whom on a trie of tokens, laid out as few calls of an attention kernel.
+
+Along the trie, a node is causal within itself and everything below it sees all of it: no pair is
+computed that does not count. Side by side, each sequence is causal as a whole: what sequences
+share is computed for each, and a single call is enough, which is cheaper for short ones.
+
+Shapes: N packed tokens; in a call, S pieces of Q queries and K keys, T valid queries.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask
+
+from retrograde.backends.flex_route import block_mask
+from retrograde.data.trie import Ids, Node, Trie
+
+WASTE = 1.25
+"""Pieces of unequal length share a call while padding makes it at most this much larger,"""
+SLACK = 256
+"""or adds at most so many queries, which cost less than a call of their own."""
+CALL = 4096
+"""Pairs of a query and a key that cost as much as a further call, whose results are merged."""
+
+Piece = TypeVar("Piece")
+Beside = tuple[Ids, Ids]
+"""A path, and before it the one that precedes it: what lies behind the end of that looks here."""
+
+
+class Rectangle(NamedTuple):
+    """Tokens that look, and tokens that are all seen by them."""
+
+    queries: tuple[int, int]
+    """Where they begin, and behind their end."""
+    keys: tuple[int, int]
+    level: int
+    """Rectangles of one level have no query in common."""
+    causal: bool
+    """Whether the two are the same tokens, which see what precedes them; else they see all."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """Pieces that go through the kernel together."""
+
+    query_SQ: Tensor
+    """Where the queries lie; padding points at token 0."""
+    key_SK: Tensor
+    valid_SQ: Tensor
+    """False at padding, and at tokens that look in another piece."""
+    causal: bool
+    reach: int
+    """Largest distance between a query and a key of it, in positions."""
+
+    @cached_property
+    def valid_at(self) -> Tensor:
+        """Which queries are valid, of all pieces laid end to end."""
+        return self.valid_SQ.flatten().nonzero()[:, 0]
+
+    @cached_property
+    def query_at(self) -> Tensor:
+        """Where the valid queries lie."""
+        return self.query_SQ.flatten()[self.valid_at]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Everything attention has to know."""
+
+    calls: tuple[Call, ...]
+    """Causal ones first: they see every query once."""
+    query_depth_N: Tensor
+    key_depths: Sequence[int]
+    nodes: Sequence[Node] = ()
+    """Of a trie whose tokens all look and are seen."""
+    masks: dict[int | None, BlockMask] = field(default_factory=dict[int | None, BlockMask])
+    """Made so far, by window."""
+
+    def block_mask(self, window: int | None) -> BlockMask:
+        """For a fused kernel.
+
+        Raises:
+            ValueError: this is not the layout of a whole trie.
+        """
+        if not self.nodes:
+            raise ValueError("a block mask is made for a trie whose tokens all look and are seen")
+        if window not in self.masks:
+            ends = [node.below for node in self.nodes for _ in range(node.length)]
+            end_N = torch.tensor(ends, device=self.query_depth_N.device)
+            self.masks[window] = block_mask(end_N, self.query_depth_N, window)
+        return self.masks[window]
+
+    @cached_property
+    def key_depth(self) -> Tensor:
+        """Of every place that keys can lie at; only windows ask."""
+        return torch.tensor(self.key_depths, device=self.query_depth_N.device)
+
+    @classmethod
+    def of(cls, trie: Trie, device: torch.device) -> "Layout":
+        """Of a trie whose tokens all look and are seen, in the way that costs less."""
+        along = _alike(_rectangles(trie))
+        beside = _of_like_length(list(pairwise([(-1,), *trie.whole_paths])), _long)
+        if sum(map(_cost_beside, beside)) <= sum(map(_cost_along, along)):
+            calls = [_call_beside(part, device) for part in beside]
+        else:
+            calls = [_call(part, trie.depth_N, trie.depth_N, device) for part in along]
+        depth_N = torch.tensor(trie.depth_N, device=device)
+        return cls(tuple(calls), depth_N, trie.depth_N, trie.nodes)
+
+    @classmethod
+    def planned(
+        cls,
+        rectangles: Sequence[Rectangle],
+        query_depths: Sequence[int],
+        key_depths: Sequence[int],
+        device: torch.device,
+    ) -> "Layout":
+        """Put rectangles of like size into one call.
+
+        Causal ones may be padded. Others share a call only with the same number of keys, so
+        that no key is padding and no mask is needed.
+        """
+        calls = [_call(part, query_depths, key_depths, device) for part in _alike(rectangles)]
+        return cls(tuple(calls), torch.tensor(query_depths, device=device), key_depths)
+
+
+def _rectangles(trie: Trie) -> list[Rectangle]:
+    """Each node on itself, and all that is below a node on that node."""
+    within = [
+        Rectangle((n.start, n.end), (n.start, n.end), n.level, causal=True) for n in trie.nodes
+    ]
+    return within + [
+        Rectangle((n.end, n.below), (n.start, n.end), n.level, causal=False)
+        for n in trie.nodes
+        if n.below > n.end
+    ]
+
+
+def _alike(rectangles: Sequence[Rectangle]) -> list[list[Rectangle]]:
+    """Parts that share a call."""
+    alike: dict[tuple[int, int], list[Rectangle]] = defaultdict(list)
+    for rectangle in rectangles:
+        kind = (-1, 0) if rectangle.causal else (rectangle.level, _keys(rectangle))
+        alike[kind].append(rectangle)
+    return [part for key in sorted(alike) for part in _of_like_length(alike[key], _queries)]
+
+
+def _of_like_length(pieces: Sequence[Piece], length: Callable[[Piece], int]) -> list[list[Piece]]:
+    """Parts that share a call, the longest piece of each last."""
+    parts: list[list[Piece]] = []
+    true = 0
+    for piece in sorted(pieces, key=length):
+        size = length(piece)
+        if parts and (len(parts[-1]) + 1) * size <= WASTE * (true + size) + SLACK:
+            parts[-1].append(piece)
+            true += size
+        else:
+            parts.append([piece])
+            true = size
+    return parts
+
+
+def _queries(rectangle: Rectangle) -> int:
+    return rectangle.queries[1] - rectangle.queries[0]
+
+
+def _keys(rectangle: Rectangle) -> int:
+    return rectangle.keys[1] - rectangle.keys[0]
+
+
+def _long(piece: Beside) -> int:
+    return len(piece[1])
+
+
+def _cost_along(part: Sequence[Rectangle]) -> int:
+    return CALL + len(part) * _queries(part[-1]) * _keys(part[-1])
+
+
+def _cost_beside(part: Sequence[Beside]) -> int:
+    return CALL + len(part) * _long(part[-1]) ** 2
+
+
+def _call(
+    rectangles: Sequence[Rectangle],
+    query_depths: Sequence[int],
+    key_depths: Sequence[int],
+    device: torch.device,
+) -> Call:
+    causal = rectangles[0].causal
+    longest = max(map(_queries, rectangles))
+    sizes = torch.tensor([_queries(r) for r in rectangles])
+    valid_SQ = torch.arange(longest) < sizes[:, None]
+    query_SQ = _places([r.queries[0] for r in rectangles], valid_SQ)
+    shown = rectangles[0].keys[1] - rectangles[0].keys[0]
+    seen_SK = valid_SQ if causal else torch.ones(len(rectangles), shown, dtype=torch.bool)
+    key_SK = _places([r.keys[0] for r in rectangles], seen_SK)
+    reach = max(
+        max(query_depths[r.queries[0] : r.queries[1]]) - key_depths[r.keys[0]] for r in rectangles
+    )
+    return Call(query_SQ.to(device), key_SK.to(device), valid_SQ.to(device), causal, reach)
+
+
+def _places(starts: Sequence[int], valid_SL: Tensor) -> Tensor:
+    steps = torch.tensor(starts)[:, None] + torch.arange(valid_SL.shape[1])
+    return torch.where(valid_SL, steps, 0)
+
+
+def _call_beside(part: Sequence[Beside], device: torch.device) -> Call:
+    longest = _long(part[-1])
+    path_SQ = torch.tensor([path + (-1,) * (longest - len(path)) for _, path in part])
+    valid_SQ = path_SQ > torch.tensor([before[-1:] for before, _ in part])
+    place_SQ = path_SQ.clamp(min=0).to(device)
+    return Call(place_SQ, place_SQ, valid_SQ.to(device), causal=True, reach=longest - 1)
