@@ -131,26 +131,47 @@ def test_states_are_those_before_each_token():
         torch.testing.assert_close(expected, logp, rtol=1e-12, atol=1e-12)
 
 
-def test_whole_sequences_are_laid_side_by_side_where_that_costs_less():
-    # 1 2 3 4 forks to 5 6, 7 8 and 9. Along the trie: 1 2 3 4 on itself and the forks, padded to
-    # 4 tokens, on themselves, 4 pieces of 4 x 4; and 5 queries on 4 keys: in two calls
-    # 64 + 20 = 84 pairs. Side by side: in one call 3 pieces of 6 x 6 = 108 pairs, 24 more.
+@pytest.mark.parametrize(("call", "calls"), [(295, 2), (296, 1)])
+def test_whole_sequences_are_laid_side_by_side_where_that_costs_less(monkeypatch, call, calls):
+    # 1 2 3 4 forks to ten answers of two tokens, and reading a key costs as much as 16 queries of
+    # it. Along the trie: it and the answers, padded to 4 tokens, on themselves, 11 x 4 x (4 + 16),
+    # and 20 queries on 4 keys, 4 x (20 + 16): 880 + 144 = 1024 in two calls.
+    # Side by side: 10 x 6 x (6 + 16) = 1320 in one call, 296 more.
+    monkeypatch.setattr(layout, "CALL", call)
+    trie = Trie.of([(1, 2, 3, 4, 10 + i, 20 + i) for i in range(10)])
+    assert len(Layout.of(trie, CPU).calls) == calls
+
+
+def test_each_token_looks_once_side_by_side(monkeypatch):
+    monkeypatch.setattr(layout, "CALL", 1 << 40)
     trie = Trie.of([(1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 7, 8), (1, 2, 3, 4, 9)])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layout, "CALL", 23)
-        assert [call.causal for call in Layout.of(trie, CPU).calls] == [True, False]
-        patch.setattr(layout, "CALL", 24)
-        (call,) = Layout.of(trie, CPU).calls
-    # The shortest first. In lexical order 5 6 lies at 4 and 5, 7 8 at 6 and 7, 9 at 8.
+    (call,) = Layout.of(trie, CPU).calls
+    # Those with the fewest new tokens first. In lexical order 5 6 lies at 4 and 5, 7 8 at 6 and 7,
+    # 9 at 8.
     assert call.query_SQ.tolist() == [
         [0, 1, 2, 3, 8, 0],
-        [0, 1, 2, 3, 4, 5],
         [0, 1, 2, 3, 6, 7],
+        [0, 1, 2, 3, 4, 5],
     ]
-    assert call.key_SK is call.query_SQ
+    assert call.key_SK.tolist() == call.query_SQ.tolist()
+    assert call.hidden_SQK is None
     assert call.reach == 5
-    # Each token looks once: those that are shared do in the first sequence in lexical order.
-    assert call.query_at.tolist() == [8, 0, 1, 2, 3, 4, 5, 6, 7]
+    # What is shared looks in the first sequence in lexical order.
+    assert call.query_at.tolist() == [8, 6, 7, 0, 1, 2, 3, 4, 5]
+
+
+def test_only_new_tokens_look_where_most_of_a_sequence_is_shared(monkeypatch):
+    monkeypatch.setattr(layout, "CALL", 1 << 40)
+    monkeypatch.setattr(layout, "SLACK", 0)  # so that 2 queries and 7 do not share a call
+    # 1 2 3 4 5 forks to 6 7, 6 8 and 9; in lexical order 7 lies at 6, 8 at 7 and 9 at 8.
+    fork = (1, 2, 3, 4, 5)
+    trie = Trie.of([(*fork, 6, 7), (*fork, 6, 8), (*fork, 9)])
+    new, whole = Layout.of(trie, CPU).calls
+    assert new.query_SQ.tolist() == [[7], [8]]
+    assert new.key_SK.tolist() == [[0, 1, 2, 3, 4, 5, 7], [0, 1, 2, 3, 4, 8, 0]]
+    assert new.hidden_SQK.tolist() == [[[False] * 7], [[False] * 6 + [True]]]
+    assert whole.query_SQ.tolist() == whole.key_SK.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
+    assert whole.hidden_SQK is None
 
 
 def test_without_the_layout_it_is_refused():

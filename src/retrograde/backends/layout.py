@@ -1,8 +1,8 @@
 """Who attends to whom on a trie of tokens, laid out as few calls of an attention kernel.
 
 Along the trie, a node is causal within itself and everything below it sees all of it: no pair is
-computed that does not count. Side by side, each sequence is causal as a whole: what sequences
-share is computed for each, and a single call is enough, which is cheaper for short ones.
+computed that does not count. Side by side, each sequence has the keys of all of it, and those
+queries that no sequence before it had: nothing has to be merged, which is cheaper for short ones.
 
 Shapes: N packed tokens; in a call, S pieces of Q queries and K keys, T valid queries.
 """
@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -25,12 +24,14 @@ WASTE = 1.25
 """Pieces of unequal length share a call while padding makes it at most this much larger,"""
 SLACK = 256
 """or adds at most so many queries, which cost less than a call of their own."""
-CALL = 4096
-"""Pairs of a query and a key that cost as much as a further call, whose results are merged."""
+BLOCK = 32
+"""Queries that the kernel takes at a time; to read a key costs it as much as half of them."""
+CALL = 8192
+"""Pairs of a query and a key that cost as much as a further call."""
 
 Piece = TypeVar("Piece")
-Beside = tuple[Ids, Ids]
-"""A path, and before it the one that precedes it: what lies behind the end of that looks here."""
+Beside = tuple[Ids, int]
+"""A path, and how many tokens at its end are on no path before it: these look here."""
 
 
 class Rectangle(NamedTuple):
@@ -57,6 +58,8 @@ class Call:
     causal: bool
     reach: int
     """Largest distance between a query and a key of it, in positions."""
+    hidden_SQK: Tensor | None = None
+    """True where a key is padding or follows the query, if a causal call is not a square."""
 
     @cached_property
     def valid_at(self) -> Tensor:
@@ -105,7 +108,7 @@ class Layout:
     def of(cls, trie: Trie, device: torch.device) -> "Layout":
         """Of a trie whose tokens all look and are seen, in the way that costs less."""
         along = _alike(_rectangles(trie))
-        beside = _of_like_length(list(pairwise([(-1,), *trie.whole_paths])), _long)
+        beside = _of_like_length(_own(trie.whole_paths), lambda piece: piece[1])
         if sum(map(_cost_beside, beside)) <= sum(map(_cost_along, along)):
             calls = [_call_beside(part, device) for part in beside]
         else:
@@ -174,16 +177,29 @@ def _keys(rectangle: Rectangle) -> int:
     return rectangle.keys[1] - rectangle.keys[0]
 
 
-def _long(piece: Beside) -> int:
-    return len(piece[1])
+def _own(paths: Sequence[Ids]) -> list[Beside]:
+    """In depth-first order, what is new on a path lies between the ends of the last and its own."""
+    ends = [-1, *(path[-1] for path in paths)]
+    return [(path, path[-1] - end) for path, end in zip(paths, ends, strict=False)]
+
+
+def _shape(part: Sequence[Beside]) -> tuple[int, int]:
+    """Queries and keys of each piece: a square, unless most tokens of all looked before."""
+    keys, queries = max(len(path) for path, _ in part), part[-1][1]
+    return (queries if 2 * queries <= keys else keys), keys
 
 
 def _cost_along(part: Sequence[Rectangle]) -> int:
-    return CALL + len(part) * _queries(part[-1]) * _keys(part[-1])
+    return _cost(len(part), _queries(part[-1]), _keys(part[-1]))
 
 
 def _cost_beside(part: Sequence[Beside]) -> int:
-    return CALL + len(part) * _long(part[-1]) ** 2
+    return _cost(len(part), *_shape(part))
+
+
+def _cost(pieces: int, queries: int, keys: int) -> int:
+    blocks = -(-queries // BLOCK)
+    return CALL + pieces * keys * (queries + blocks * BLOCK // 2)
 
 
 def _call(
@@ -212,8 +228,19 @@ def _places(starts: Sequence[int], valid_SL: Tensor) -> Tensor:
 
 
 def _call_beside(part: Sequence[Beside], device: torch.device) -> Call:
-    longest = _long(part[-1])
-    path_SQ = torch.tensor([path + (-1,) * (longest - len(path)) for _, path in part])
-    valid_SQ = path_SQ > torch.tensor([before[-1:] for before, _ in part])
-    place_SQ = path_SQ.clamp(min=0).to(device)
-    return Call(place_SQ, place_SQ, valid_SQ.to(device), causal=True, reach=longest - 1)
+    queries, keys = _shape(part)
+    begins = [0 if queries == keys else len(path) - own for path, own in part]
+    query_SQ = _padded([path[at:] for (path, _), at in zip(part, begins, strict=True)], queries)
+    key_SK = _padded([path for path, _ in part], keys)
+    valid_SQ = query_SQ > torch.tensor([[path[-1] - own] for path, own in part])
+    hidden_SQK = None
+    if queries != keys:
+        depth_SQ = torch.tensor(begins)[:, None] + torch.arange(queries)
+        hidden_SQK = (torch.arange(keys) > depth_SQ[..., None]).to(device)
+    query_SQ, key_SK = (each.clamp(min=0).to(device) for each in (query_SQ, key_SK))
+    valid_SQ = valid_SQ.to(device)
+    return Call(query_SQ, key_SK, valid_SQ, causal=True, reach=keys - 1, hidden_SQK=hidden_SQK)
+
+
+def _padded(pieces: Sequence[Ids], length: int) -> Tensor:
+    return torch.tensor([piece + (-1,) * (length - len(piece)) for piece in pieces])

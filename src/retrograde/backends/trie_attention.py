@@ -33,7 +33,7 @@ def attended(
     lse_NH = q_HND.new_empty(tokens, heads, dtype=_precise(q_HND.dtype))
     for call in layout.calls:
         q, k, v = _at(q_HND, call.query_SQ), _at(k_HMD, call.key_SK), _at(v_HMD, call.key_SK)
-        mask = _window_mask(call, layout, window, q)
+        mask = _mask(call, layout, window, q)
         causal = call.causal and mask is None
         out, lse = part(q, k, v, mask, causal=causal, scale=scale)
         where = call.query_at
@@ -82,7 +82,7 @@ class TrieAttention(torch.autograd.Function):
         found = [torch.zeros_like(each.transpose(0, 1)) for each in (q_HND, k_HND, v_HND)]
         for call in how.layout.calls:
             q, k, v = _at(q_HND, call.query_SQ), _at(k_HND, call.key_SK), _at(v_HND, call.key_SK)
-            mask = _window_mask(call, how.layout, how.window, q)
+            mask = _mask(call, how.layout, how.window, q)
             # Padded queries ask for nothing, so whatever they point at gets no gradient.
             grad = _at(grad_HND, call.query_SQ) * call.valid_SQ[:, None, :, None]
             whole = _at(out_HND, call.query_SQ), lse_HN[:, call.query_SQ].transpose(0, 1)
@@ -117,19 +117,17 @@ def _merged(out: Tensor, lse: Tensor, new: Tensor, new_lse: Tensor) -> tuple[Ten
     return out * (1 - share) + new * share, total
 
 
-def _window_mask(call: Call, layout: Layout, window: int | None, like: Tensor) -> Tensor | None:
-    """Which keys a window hides, if any."""
-    if window is None or call.reach < window:
+def _mask(call: Call, layout: Layout, window: int | None, like: Tensor) -> Tensor | None:
+    """Which keys are hidden, if it is not all of those that follow in a square, or none."""
+    hidden = call.hidden_SQK
+    if window is not None and call.reach >= window:
+        gap = layout.query_depth_N[call.query_SQ][:, :, None]
+        gap = gap - layout.key_depth[call.key_SK][:, None, :]
+        if hidden is None and call.causal:
+            hidden = torch.ones(gap.shape[1:], dtype=torch.bool, device=gap.device).triu(1)
+        hidden = gap >= window if hidden is None else hidden | (gap >= window)
+    if hidden is None:
         return None
-    gap = (
-        layout.query_depth_N[call.query_SQ][:, :, None] - layout.key_depth[call.key_SK][:, None, :]
-    )
-    hidden = gap >= window
-    if call.causal:
-        hidden = hidden | (
-            torch.arange(gap.shape[2], device=gap.device)
-            > torch.arange(gap.shape[1], device=gap.device)[:, None]
-        )
     mask = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
     return mask.masked_fill_(hidden, -torch.inf)[:, None]
 
