@@ -13,7 +13,7 @@ from retrograde.backends.critic import SharedCritic
 from retrograde.backends.layout import Layout
 from retrograde.backends.route import Flat, Packed
 
-from .test_packed import blind, family, way  # noqa: F401 - a fixture
+from .test_packed import MANY, blind, family, way  # noqa: F401 - a fixture
 from .tiny import ARCHITECTURES, architecture, learner
 from .tiny import rows as some_rows
 
@@ -108,7 +108,7 @@ def test_what_merges_partial_results_would_show(monkeypatch):
     """The control: a trie in which the end of a node is not seen by what is below it."""
     algorithm, made = ALGORITHMS["grpo"](), architecture("qwen3")
     flat = trained(made, algorithm, flat=True)
-    monkeypatch.setattr(layout, "CALL", 0)
+    monkeypatch.setattr(layout, "CALL", -MANY)
     real = Layout.of.__func__
 
     def cut(cls, *asked):
