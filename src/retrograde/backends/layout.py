@@ -26,7 +26,7 @@ SLACK = 256
 """or adds at most so many queries, which cost less than a call of their own."""
 BLOCK = 32
 """Queries that the kernel takes at a time; to read a key costs it as much as half of them."""
-CALL = 8192
+CALL = 4096
 """Pairs of a query and a key that cost as much as a further call."""
 
 Piece = TypeVar("Piece")
