@@ -145,13 +145,13 @@ def test_whole_sequences_are_laid_side_by_side_where_that_costs_less(monkeypatch
     # Side by side: 10 x 6 x (6 + 16) = 1320 in one call, 296 more.
     monkeypatch.setattr(layout, "CALL", call)
     trie = Trie.of([(1, 2, 3, 4, 10 + i, 20 + i) for i in range(10)])
-    assert len(Layout.of(trie, CPU).calls) == calls
+    assert len(Layout.of(trie, CPU, width=1).calls) == calls
 
 
 def test_each_token_looks_once_side_by_side(monkeypatch):
     monkeypatch.setattr(layout, "CALL", MANY)
     trie = Trie.of([(1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 7, 8), (1, 2, 3, 4, 9)])
-    (call,) = Layout.of(trie, CPU).calls
+    (call,) = Layout.of(trie, CPU, width=1).calls
     # Those with the fewest new tokens first. In lexical order 5 6 lies at 4 and 5, 7 8 at 6 and 7,
     # 9 at 8.
     assert call.query_SQ.tolist() == [
@@ -172,7 +172,7 @@ def test_only_new_tokens_look_where_most_of_a_sequence_is_shared(monkeypatch):
     # 1 2 3 4 5 forks to 6 7, 6 8 and 9; in lexical order 7 lies at 6, 8 at 7 and 9 at 8.
     fork = (1, 2, 3, 4, 5)
     trie = Trie.of([(*fork, 6, 7), (*fork, 6, 8), (*fork, 9)])
-    new, whole = Layout.of(trie, CPU).calls
+    new, whole = Layout.of(trie, CPU, width=1).calls
     assert new.query_SQ.tolist() == [[7], [8]]
     assert new.key_SK.tolist() == [[0, 1, 2, 3, 4, 5, 7], [0, 1, 2, 3, 4, 8, 0]]
     assert new.hidden_SQK.tolist() == [[[False] * 7], [[False] * 6 + [True]]]

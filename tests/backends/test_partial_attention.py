@@ -72,7 +72,7 @@ def test_the_fused_kernel_sees_what_the_pieces_see(window):
     """Forwards: the reference of the kernel cannot go back on a CPU."""
     contexts, _ = family(random.Random(3), 9)
     trie = Trie.of(contexts)
-    layout = Layout.of(trie, CPU)
+    layout = Layout.of(trie, CPU, width=1)
     generator = torch.Generator().manual_seed(1)
     q, k, v = (torch.randn(2, len(trie.ids_N), 16, generator=generator) for _ in range(3))
     pieces = TrieAttention.apply(q, k, v, How(layout, 0.25, window))

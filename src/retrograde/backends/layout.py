@@ -8,7 +8,7 @@ Shapes: N packed tokens; in a call, S pieces of Q queries and K keys, T valid qu
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -26,8 +26,8 @@ SLACK = 256
 """or adds at most so many queries, which cost less than a call of their own."""
 BLOCK = 32
 """Queries that the kernel takes at a time; to read a key costs it as much as half of them."""
-CALL = 4096
-"""Pairs of a query and a key that cost as much as a further call."""
+CALL = 1 << 20
+"""Products of two numbers, of a query and of a key, that cost as much as a further call."""
 
 Piece = TypeVar("Piece")
 Beside = tuple[Ids, int]
@@ -105,11 +105,19 @@ class Layout:
         return torch.tensor(self.key_depths, device=self.query_depth_N.device)
 
     @classmethod
-    def of(cls, trie: Trie, device: torch.device) -> "Layout":
-        """Of a trie whose tokens all look and are seen, in the way that costs less."""
+    def of(cls, trie: Trie, device: torch.device, width: int) -> "Layout":
+        """Of a trie whose tokens all look and are seen, in the way that costs less.
+
+        Args:
+            trie: what is laid out.
+            device: where it is needed.
+            width: of a query, all heads together.
+        """
         along = _alike(_rectangles(trie))
         beside = _of_like_length(_own(trie.whole_paths), lambda piece: piece[1])
-        if sum(map(_cost_beside, beside)) <= sum(map(_cost_along, along)):
+        shapes_along = [(len(part), _queries(part[-1]), _keys(part[-1])) for part in along]
+        shapes_beside = [(len(part), *_shape(part)) for part in beside]
+        if _cost(shapes_beside, width) <= _cost(shapes_along, width):
             calls = [_call_beside(part, device) for part in beside]
         else:
             calls = [_call(part, trie.depth_N, trie.depth_N, device) for part in along]
@@ -189,17 +197,12 @@ def _shape(part: Sequence[Beside]) -> tuple[int, int]:
     return (queries if 2 * queries <= keys else keys), keys
 
 
-def _cost_along(part: Sequence[Rectangle]) -> int:
-    return _cost(len(part), _queries(part[-1]), _keys(part[-1]))
-
-
-def _cost_beside(part: Sequence[Beside]) -> int:
-    return _cost(len(part), *_shape(part))
-
-
-def _cost(pieces: int, queries: int, keys: int) -> int:
-    blocks = -(-queries // BLOCK)
-    return CALL + pieces * keys * (queries + blocks * BLOCK // 2)
+def _cost(shapes: Iterable[tuple[int, int, int]], width: int) -> int:
+    """Of calls, by their numbers of pieces, and of each piece's queries and keys."""
+    return sum(
+        CALL + width * pieces * keys * (queries + -(-queries // BLOCK) * BLOCK // 2)
+        for pieces, queries, keys in shapes
+    )
 
 
 def _call(

@@ -79,7 +79,7 @@ def packed_logp(
     device = next(model.parameters()).device
     trie = Trie.of([c + a[:-1] for c, a in zip(contexts, actions, strict=True)])
     asked = Asked.of(trie, contexts, actions, device)
-    layout = Layout.of(trie, device)
+    layout = Layout.of(trie, device, model.config.get_text_config().hidden_size)
     ids, position = torch.tensor([trie.ids_N], device=device), layout.query_depth_N[None]
     if light:
         hidden = Lean(model)(ids, position, lambda _, *seen: led(layout, *seen))
