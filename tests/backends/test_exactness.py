@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from retrograde.algorithms.registry import ALGORITHMS
-from retrograde.backends import trie_attention
+from retrograde.backends import layout
 from retrograde.backends.critic import SharedCritic
+from retrograde.backends.layout import Layout
 from retrograde.backends.route import Flat, Packed
 
-from .test_packed import family
+from .test_packed import MANY, blind, family, way  # noqa: F401 - a fixture
 from .tiny import ARCHITECTURES, architecture, learner
 from .tiny import rows as some_rows
 
@@ -71,6 +72,7 @@ def test_every_algorithm_learns_the_same_on_tries(name):
     alike(trained(made, algorithm, flat=False), flat, 1e-7)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_learns_the_same_on_tries(name):
     algorithm = ALGORITHMS["grpo"]()
@@ -91,16 +93,28 @@ def test_rows_that_share_nothing_are_run_flat():
     assert isinstance(Flat(made, 0).fitting(contexts, actions), Flat)
 
 
+@pytest.mark.usefixtures("way")
 def test_a_mistake_in_who_sees_whom_would_show(monkeypatch):
+    """The control: tokens see the first of their piece, over and over."""
+    algorithm, made = ALGORITHMS["grpo"](), architecture("qwen3")
+    flat = trained(made, algorithm, flat=True)
+    real = Layout.of.__func__
+    monkeypatch.setattr(Layout, "of", classmethod(lambda cls, *asked: blind(real(cls, *asked))))
+    with pytest.raises(AssertionError):
+        alike(trained(made, algorithm, flat=False), flat, 1e-4)
+
+
+def test_what_merges_partial_results_would_show(monkeypatch):
     """The control: a trie in which the end of a node is not seen by what is below it."""
     algorithm, made = ALGORITHMS["grpo"](), architecture("qwen3")
     flat = trained(made, algorithm, flat=True)
-    true_of = trie_attention.Layout.of
+    monkeypatch.setattr(layout, "CALL", -MANY)
+    real = Layout.of.__func__
 
-    def blind(trie, device):
-        layout = true_of(trie, device)
-        return replace(layout, calls=tuple(c for c in layout.calls if c.causal))
+    def cut(cls, *asked):
+        true = real(cls, *asked)
+        return replace(true, calls=tuple(c for c in true.calls if c.causal))
 
-    monkeypatch.setattr(trie_attention.Layout, "of", staticmethod(blind))
+    monkeypatch.setattr(Layout, "of", classmethod(cut))
     with pytest.raises(AssertionError):
         alike(trained(made, algorithm, flat=False), flat, 1e-4)

@@ -1,15 +1,32 @@
 """Rows packed as a trie have the log-probabilities and gradients of rows run one by one."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
 
-from retrograde.backends import packed
+from retrograde.backends import layout, packed
+from retrograde.backends.layout import Layout
 from retrograde.backends.packed import packed_logp
-from retrograde.backends.trie_attention import NAME, Layout, attending
+from retrograde.backends.trie_attention import NAME, attending
+from retrograde.data.trie import Trie
 
 from .tiny import ARCHITECTURES, VOCABULARY, architecture
+
+CPU = torch.device("cpu")
+
+
+MANY = 1 << 40
+WAYS = {"along the trie": (-MANY, 256), "side by side": (MANY, 256), "only what is new": (MANY, 0)}
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS)
+def way(request, monkeypatch):
+    """Attention by rectangles, of whole sequences, or of their new tokens where these are few."""
+    call, slack = request.param
+    monkeypatch.setattr(layout, "CALL", call)
+    monkeypatch.setattr(layout, "SLACK", slack)
 
 
 def family(chance, count):
@@ -38,6 +55,7 @@ def gradient(model, logps, weights):
     return [p.grad.clone() for p in model.parameters()]
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_packed_equals_flat(name):
     chance = random.Random(5)
@@ -54,6 +72,7 @@ def test_packed_equals_flat(name):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9 * float(other.abs().max()))
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_packed_equals_flat_in_single_precision_and_with_checkpointing(name):
     chance = random.Random(6)
@@ -72,6 +91,7 @@ def test_packed_equals_flat_in_single_precision_and_with_checkpointing(name):
         torch.testing.assert_close(two, other, rtol=0, atol=1e-5 * largest)
 
 
+@pytest.mark.usefixtures("way")
 def test_order_and_company_do_not_matter():
     model = architecture("qwen3")
     contexts, actions = family(random.Random(7), 9)
@@ -117,6 +137,49 @@ def test_states_are_those_before_each_token():
         torch.testing.assert_close(expected, logp, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("call", "calls"), [(295, 2), (296, 1)])
+def test_whole_sequences_are_laid_side_by_side_where_that_costs_less(monkeypatch, call, calls):
+    # 1 2 3 4 forks to ten answers of two tokens, and reading a key costs as much as 16 queries of
+    # it. Along the trie: it and the answers, padded to 4 tokens, on themselves, 11 x 4 x (4 + 16),
+    # and 20 queries on 4 keys, 4 x (20 + 16): 880 + 144 = 1024 in two calls.
+    # Side by side: 10 x 6 x (6 + 16) = 1320 in one call, 296 more.
+    monkeypatch.setattr(layout, "CALL", call)
+    trie = Trie.of([(1, 2, 3, 4, 10 + i, 20 + i) for i in range(10)])
+    assert len(Layout.of(trie, CPU, width=1).calls) == calls
+
+
+def test_each_token_looks_once_side_by_side(monkeypatch):
+    monkeypatch.setattr(layout, "CALL", MANY)
+    trie = Trie.of([(1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 7, 8), (1, 2, 3, 4, 9)])
+    (call,) = Layout.of(trie, CPU, width=1).calls
+    # Those with the fewest new tokens first. In lexical order 5 6 lies at 4 and 5, 7 8 at 6 and 7,
+    # 9 at 8.
+    assert call.query_SQ.tolist() == [
+        [0, 1, 2, 3, 8, 0],
+        [0, 1, 2, 3, 6, 7],
+        [0, 1, 2, 3, 4, 5],
+    ]
+    assert call.key_SK.tolist() == call.query_SQ.tolist()
+    assert call.hidden_SQK is None
+    assert call.reach == 5
+    # What is shared looks in the first sequence in lexical order.
+    assert call.query_at.tolist() == [8, 6, 7, 0, 1, 2, 3, 4, 5]
+
+
+def test_only_new_tokens_look_where_most_of_a_sequence_is_shared(monkeypatch):
+    monkeypatch.setattr(layout, "CALL", MANY)
+    monkeypatch.setattr(layout, "SLACK", 0)  # so that 2 queries and 7 do not share a call
+    # 1 2 3 4 5 forks to 6 7, 6 8 and 9; in lexical order 7 lies at 6, 8 at 7 and 9 at 8.
+    fork = (1, 2, 3, 4, 5)
+    trie = Trie.of([(*fork, 6, 7), (*fork, 6, 8), (*fork, 9)])
+    new, whole = Layout.of(trie, CPU, width=1).calls
+    assert new.query_SQ.tolist() == [[7], [8]]
+    assert new.key_SK.tolist() == [[0, 1, 2, 3, 4, 5, 7], [0, 1, 2, 3, 4, 8, 0]]
+    assert new.hidden_SQK.tolist() == [[[False] * 7], [[False] * 6 + [True]]]
+    assert whole.query_SQ.tolist() == whole.key_SK.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
+    assert whole.hidden_SQK is None
+
+
 def test_without_the_layout_it_is_refused():
     model = architecture("llama")
     with attending(model, NAME), pytest.raises(ValueError, match="needs the layout"):
@@ -124,16 +187,20 @@ def test_without_the_layout_it_is_refused():
     assert model.config._attn_implementation == "sdpa"
 
 
+def blind(true):
+    """The mistake of a layout: its first call is about what the first token of each piece says."""
+    call = true.calls[0]
+    wrong = replace(call, key_SK=call.key_SK[:, :1].expand_as(call.key_SK))
+    return replace(true, calls=(wrong, *true.calls[1:]))
+
+
+@pytest.mark.usefixtures("way")
 def test_who_is_seen_matters(monkeypatch):
-    """The control: without its ancestors, a token says something else."""
+    """The control: of other tokens than its ancestors, a token makes something else."""
     model = architecture("qwen3")
     contexts, actions = [(1, 2, 3, 4)] * 2, [(5, 6), (7, 8)]
     found, _ = packed_logp(model, contexts, actions, 1.0)
-    real = Layout.planned.__func__
-
-    def blind(cls, rectangles, *rest):
-        return real(cls, [r for r in rectangles if r.causal], *rest)
-
-    monkeypatch.setattr(Layout, "planned", classmethod(blind))
+    real = Layout.of.__func__
+    monkeypatch.setattr(Layout, "of", classmethod(lambda cls, *asked: blind(real(cls, *asked))))
     other, _ = packed_logp(model, contexts, actions, 1.0)
-    assert (found[0] - other[0]).abs().max() > 1e-3
+    assert (torch.cat(found) - torch.cat(other)).abs().max() > 1e-3

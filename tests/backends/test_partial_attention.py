@@ -7,16 +7,17 @@ import torch
 
 from retrograde.backends import packed, trie_attention
 from retrograde.backends.flex_route import flex
+from retrograde.backends.layout import Layout
 from retrograde.backends.partial_attention import (
     part,
     part_backward,
     written_out,
     written_out_backward,
 )
-from retrograde.backends.trie_attention import How, Layout, TrieAttention
+from retrograde.backends.trie_attention import How, TrieAttention
 from retrograde.data.trie import Trie
 
-from .test_packed import family, gradient
+from .test_packed import family, gradient, way  # noqa: F401 - a fixture
 from .tiny import ARCHITECTURES, architecture
 
 CPU = torch.device("cpu")
@@ -64,13 +65,14 @@ def test_written_out_it_is_what_the_kernel_says(queries, keys, mask, causal):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("window", [None, 4])
 def test_the_fused_kernel_sees_what_the_pieces_see(window):
     """Forwards: the reference of the kernel cannot go back on a CPU."""
     contexts, _ = family(random.Random(3), 9)
     trie = Trie.of(contexts)
-    layout = Layout.of(trie, CPU)
+    layout = Layout.of(trie, CPU, width=1)
     generator = torch.Generator().manual_seed(1)
     q, k, v = (torch.randn(2, len(trie.ids_N), 16, generator=generator) for _ in range(3))
     pieces = TrieAttention.apply(q, k, v, How(layout, 0.25, window))
@@ -86,6 +88,7 @@ def test_a_layout_of_something_else_has_no_block_mask():
         Layout.planned([], [], [], CPU).block_mask(None)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_written_out_a_whole_model_has_the_same_gradients(name, monkeypatch):
     model = architecture(name)

@@ -290,10 +290,10 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(
 ):
     learn = loop.learn
 
-    async def failing(algorithm, *rest):
+    async def failing(algorithm, *rest, **named):
         if algorithm.update.every_round:
             raise FloatingPointError("the gradient is not finite")
-        return await learn(algorithm, *rest)
+        return await learn(algorithm, *rest, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "learn", failing)

@@ -24,10 +24,10 @@ from retrograde.trainer import loop
 learn, calls = loop.learn, 0
 
 
-async def killed(algorithm, state, *rest):
+async def killed(algorithm, state, *rest, **named):
     if state.step == 2 and state.version % 2:
         os.kill(os.getpid(), signal.SIGKILL)
-    return await learn(algorithm, state, *rest)
+    return await learn(algorithm, state, *rest, **named)
 
 
 loop.learn = killed

@@ -163,8 +163,8 @@ def test_one_that_learned_is_dropped_and_the_last_checkpoint_is_what_there_is(
     """Between two phases of an iteration the weights are no iteration's: nothing is saved."""
     run, learn, learned = tmp_path / "run", loop.learn, []
 
-    async def learning(*asked):
-        trained = await learn(*asked)
+    async def learning(*asked, **named):
+        trained = await learn(*asked, **named)
         learned.append(trained)
         if sum(map(bool, learned)) == 2:
             forever()

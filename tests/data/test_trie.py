@@ -18,12 +18,14 @@ def test_a_trie_by_hand():
     assert trie.paths == ((1, 2, 5), (1, 2, 3, 4), (1, 2, 5), (0,))
     assert trie.nodes == (Node(0, 1, 1, 0), Node(1, 3, 6, 0), Node(3, 5, 5, 1), Node(5, 6, 6, 1))
     assert trie.flat_tokens == 11
+    assert trie.whole_paths == [(0,), (1, 2, 3, 4), (1, 2, 5)]  # 7 8 9 once
 
 
 def test_a_sequence_that_another_goes_on_from_shares_all_of_it():
     trie = Trie.of([(1, 2, 3), (1, 2)])
     assert trie.ids_N == (1, 2, 3)
     assert trie.paths == ((0, 1, 2), (0, 1))
+    assert trie.whole_paths == [(0, 1, 2)]
 
 
 @given(many)

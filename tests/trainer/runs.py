@@ -68,8 +68,11 @@ class Notes:
     def count(self, name: str, number: float = 1) -> None:
         self.counts[name] += number
 
-    def judged(self, rows, learner) -> None:
-        self.judgements.append((list(rows), learner is not None))
+    def wanted(self, rows):
+        return []
+
+    def judged(self, rows, after) -> None:
+        self.judgements.append((list(rows), after is not None))
 
     def close_step(self, state: State, groups, evaluation) -> None:
         self.grown.append(list(groups))

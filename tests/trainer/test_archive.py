@@ -18,13 +18,6 @@ from .test_journal import GROUPS, rollout, won
 SCRIBE = Scribe(lambda ids: " ".join(map(str, ids)))
 
 
-class Knows:
-    """A learner under whose weights everything has the same log-probability."""
-
-    def score(self, rows):
-        return [[-0.5] * len(row.action) for row in rows]
-
-
 def opened(folder, last=-1, keep=2):
     return Archive(folder, last, SCRIBE, won, keep=keep)
 
@@ -52,7 +45,8 @@ def test_turns_keep_what_they_were_worth(tmp_path):
     archive = opened(tmp_path)
     # Group 0's first tree has turns 0, 1, 2 and one leaf, 2; group 2 is not kept.
     rows = [row((0, 0, 2), 1, 0.5), row((0, 1, 0), 0, 0.0), row((2, 0, 0), 0, 9.0)]
-    archive.judged(rows, Knows(), 7)
+    assert archive.wanted(rows) == rows[:1]
+    archive.judged(rows, [[-0.5]], 7)
     archive.judged([row((1, 0, 1), 1, -1.0, (-3.0,))], None, 8)
     archive.close_step(1, GROUPS)
     first, second = visits(tmp_path)
@@ -125,7 +119,7 @@ def test_a_real_run_tells_its_updates(tmp_path):
     groups = run.notes.grown[-1]
     archive = opened(tmp_path)
     for number, (rows, made) in enumerate(run.notes.judgements):
-        archive.judged(rows, run.learner if made else None, number + 1)
+        archive.judged(rows, run.learner.score(archive.wanted(rows)) if made else None, number + 1)
     archive.close_step(1, groups)
     found = [visit for tree in visits(tmp_path) for each in tree for visit in each]
     assert len(found) == sum(len(rows) for rows, _ in run.notes.judgements)
@@ -143,6 +137,6 @@ def test_a_method_that_learns_once_has_one_phase(tmp_path):
     run = asyncio.run(ran(grpo(rollouts=3, learning_rate=1e-3), model=taught_hop(), prompts=2))
     archive = opened(tmp_path)
     ((rows, made),) = run.notes.judgements
-    archive.judged(rows, run.learner if made else None, 1)
+    archive.judged(rows, run.learner.score(archive.wanted(rows)) if made else None, 1)
     archive.close_step(1, run.notes.grown[-1])
     assert {v.phase for tree in visits(tmp_path) for each in tree for v in each} == {0}

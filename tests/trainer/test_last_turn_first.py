@@ -12,6 +12,7 @@ from retrograde.algorithms.seeupo import seeupo
 from retrograde.backends.learner import TransformersLearner
 from retrograde.backends.sampler import TransformersPolicy
 from retrograde.data.rows import rows_of
+from retrograde.trainer.drift import Drift
 from retrograde.trainer.learning import learn
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import State
@@ -84,7 +85,7 @@ async def taken(algorithm, learner, rows):
     """The log of a learner that took one update, but for the last score: how far it all led."""
     actors, state, watching = Actors(), State(), Watching(learner)
     ports = Ports(lambda step, page: [], actors, watching, Notes(), None, None)
-    trained = await learn(algorithm, state, ports, rows, 3, seed=1)
+    trained = await learn(algorithm, state, ports, rows, 3, seed=1, drift=Drift())
     assert actors.versions == [1]
     assert trained == {row.turn for row in rows}
     *log, (last, _, _) = watching.log

@@ -1,11 +1,8 @@
 """N8: turns that gave no gradient move all the same, since all turns share one network."""
 
-import copy
-
 import pytest
 
 from retrograde.algorithms.rtpo import rtpo
-from retrograde.data.rows import Row
 from retrograde.data.tree import ROOT_PARENT, End, Group, Tree, Turn
 from retrograde.trainer.drift import PER_TURN, Drift
 
@@ -53,39 +50,38 @@ def tree(task_token, turns, end=End.FINISHED):
     )
 
 
-class Scored:
-    """A learner whose weights are one number."""
-
-    def __init__(self):
-        self.now = 0.0
-        self.asked: list[Row] = []
-
-    def score(self, rows):
-        self.asked = copy.copy(list(rows))
-        return [[-1.0, -1.0 + self.now * (1 + row.turn)] for row in rows]
+def scores(rows, now):
+    """Under weights that are one number."""
+    return [[-1.0, -1.0 + now * (1 + row.turn)] for row in rows]
 
 
 def test_drift_is_the_mean_change_of_an_answers_log_probability_since_the_last_phase():
     groups = [Group("a", (tree(1, 2),)), Group("b", (tree(2, 3),))]
-    learner, drift = Scored(), Drift()
-    drift.watch(groups, learner)
-    learner.now = 0.5
-    assert drift.measured({2}, learner) == {"drift/turn_0": 0.5, "drift/turn_1": 1.0}
-    learner.now = 0.25
+    drift = Drift()
+    drift.watch(groups)
+    assert drift.unscored == drift.rows
+    drift.note(scores(drift.rows, 0.0))
+    assert drift.unscored == []
+    drift.note([])  # nothing was asked, nothing is forgotten
+    assert drift.measured({2}, scores(drift.rows, 0.5)) == {"drift/turn_0": 0.5, "drift/turn_1": 1}
     # Since the last call, and in size: falling is drifting, too.
-    assert drift.measured({0}, learner) == pytest.approx(
+    assert drift.measured({0}, scores(drift.rows, 0.25)) == pytest.approx(
         {"drift/turn_1": 0.5, "drift/turn_2": 0.75}
     )
-    assert drift.measured(set(), learner) == {}
 
 
 def test_a_few_answers_of_each_turn_are_watched_and_no_failed_ones():
     groups = [Group(str(i), (tree(i, 2),)) for i in range(3 * PER_TURN)]
     broken = [Group("x", (tree(99, 1, End.FAILED),))]
-    learner, drift = Scored(), Drift()
-    drift.watch(broken + groups, learner)
-    assert [sum(row.turn == turn for row in learner.asked) for turn in (0, 1)] == [PER_TURN] * 2
-    assert not any(99 in row.context for row in learner.asked)
-    learner.asked = []
-    drift.watch(groups, learner)  # once an iteration
-    assert not learner.asked
+    drift = Drift()
+    drift.watch(broken + groups)
+    assert [sum(row.turn == turn for row in drift.rows) for turn in (0, 1)] == [PER_TURN] * 2
+    assert not any(99 in row.context for row in drift.rows)
+    chosen = list(drift.rows)
+    drift.watch(groups[::-1])  # once an iteration
+    assert drift.rows == chosen
+
+
+def test_nothing_that_is_not_watched_drifts():
+    assert Drift().unscored == []
+    assert Drift().measured({0}, []) == {}

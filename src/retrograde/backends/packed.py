@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
+from retrograde.backends.layout import Layout
 from retrograde.backends.lean import Lean
-from retrograde.backends.trie_attention import NAME, Layout, attending, led
+from retrograde.backends.trie_attention import NAME, attending, led
 from retrograde.data.trie import Ids, Trie
 from retrograde.ops.cut import WHOLE, Cut
 from retrograde.ops.logprobs import scaled
@@ -78,7 +79,7 @@ def packed_logp(
     device = next(model.parameters()).device
     trie = Trie.of([c + a[:-1] for c, a in zip(contexts, actions, strict=True)])
     asked = Asked.of(trie, contexts, actions, device)
-    layout = Layout.of(trie, device)
+    layout = Layout.of(trie, device, model.config.get_text_config().hidden_size)
     ids, position = torch.tensor([trie.ids_N], device=device), layout.query_depth_N[None]
     if light:
         lean = Lean(model)

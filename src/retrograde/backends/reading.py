@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from retrograde.backends.kv_trie import Branch, Ids, KeyValueTrie
-from retrograde.backends.trie_attention import Layout, Rectangle, attended, attending, check_plain
+from retrograde.backends.layout import Layout, Rectangle
+from retrograde.backends.trie_attention import attended, attending, check_plain
 
 NAME = "retrograde_read"
 

@@ -99,8 +99,8 @@ class Packed:
         )
 
     def held(self) -> AbstractContextManager[None]:
-        """Attend on tries."""
-        return attending(self.model, NAME)
+        """Attend on tries; nothing of a light model is run again."""
+        return nullcontext() if self.is_light else attending(self.model, NAME)
 
 
 class Flat:

@@ -193,7 +193,7 @@ def difference() -> float:
         for i, (context, answer) in enumerate(zip(contexts, answers, strict=True))
     ]
     learner = TransformersLearner(model, Update(learning_rate=1e-3), pad=chat.end_of_turn)
-    return logp_difference(rows, learner)["sampling/logp_difference/max"]
+    return logp_difference(rows, learner.score(rows))["sampling/logp_difference/max"]
 
 
 def _lacking(line: str) -> Iterator[str]:

@@ -51,6 +51,13 @@ class Trie:
         """Tokens of all sequences, each by itself."""
         return sum(map(len, self.paths))
 
+    @property
+    def whole_paths(self) -> list[tuple[int, ...]]:
+        """Of sequences that no other goes on from, each once, in order of their tokens."""
+        last = {node.end - 1 for node in self.nodes if node.below == node.end}
+        found = {path[-1]: path for path in self.paths if path[-1] in last}
+        return [found[end] for end in sorted(found)]
+
     @classmethod
     def of(cls, sequences: Sequence[Ids]) -> "Trie":
         """Lay sequences out.

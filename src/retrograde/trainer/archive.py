@@ -20,7 +20,7 @@ from retrograde.data.stored import (
 )
 from retrograde.data.tree import End, Group, Tree
 from retrograde.trainer.lines import add_line, forget_later_than, read_lines
-from retrograde.trainer.ports import Learner
+from retrograde.trainer.scores import Scores
 
 EVALUATED = 8
 """Held-out tasks whose rollouts are kept, for each group that an iteration keeps; and as many of
@@ -75,23 +75,28 @@ class Archive:
                     path.unlink()
         forget_later_than(self.evaluations, last)
 
-    def judged(self, rows: Iterable[Row], learner: Learner | None, update: int) -> None:
-        """Remember what an update trained on, and score it anew where the tree is kept.
+    def wanted(self, rows: Iterable[Row]) -> list[Row]:
+        """Those an update moves whose trees are kept: they are to be scored after it."""
+        return [row for row in rows if self._keeps(row) and row.is_informative]
+
+    def judged(self, rows: Iterable[Row], after: Scores | None, update: int) -> None:
+        """Remember what an update trained on.
 
         Args:
             rows: those of this round, with the advantages they were trained with.
-            learner: under its weights of now answers are scored; None if the update was skipped.
+            after: what those of them that are `wanted` score after it; None if it was skipped.
             update: number of the weights it publishes.
         """
-        mine = [row for row in rows if self.keep < 0 or row.group < self.keep]
-        moved = [row for row in mine if row.is_informative] if learner is not None else []
-        scores = iter(learner.score(moved) if learner is not None and moved else ())
-        for row in mine:
-            is_moved = learner is not None and row.is_informative
-            after = tuple(next(scores)) if is_moved else ()
-            made = None if learner is None else update
-            self._judged.append(_Judged(row, self._updates, made, after))
+        scores = iter(after or ())
+        made = None if after is None else update
+        for row in filter(self._keeps, rows):
+            is_moved = after is not None and row.is_informative
+            now = tuple(next(scores)) if is_moved else ()
+            self._judged.append(_Judged(row, self._updates, made, now))
         self._updates += 1
+
+    def _keeps(self, row: Row) -> bool:
+        return self.keep < 0 or row.group < self.keep
 
     def evaluated(self, groups: Sequence[Group], greedy: bool) -> None:  # noqa: FBT001 - of `Watch`
         """Remember how held-out tasks were played."""

@@ -13,8 +13,8 @@ from retrograde.trainer.archive import Archive
 from retrograde.trainer.failure import Writing
 from retrograde.trainer.figures import figures_of
 from retrograde.trainer.lines import add_line, forget_later_than
-from retrograde.trainer.ports import Learner
 from retrograde.trainer.run import State
+from retrograde.trainer.scores import Scores
 
 Show = Callable[[State, str, Mapping[str, float] | None], None]
 """Told what is going on, and the figures of an iteration once it is over."""
@@ -92,11 +92,13 @@ class DiskJournal:
         self._advance()
         self._counts[name] += number
 
-    def judged(self, rows: Sequence[Row], learner: Learner | None) -> None:
-        """What an update trained on, once it was made; no learner if it was skipped."""
-        if learner is not None:
-            self.doing("recording")
-        self.archive.judged(rows, learner, self._state.version + 1)
+    def wanted(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows whose scores after an update are to be kept."""
+        return self.archive.wanted(rows)
+
+    def judged(self, rows: Sequence[Row], after: Scores | None) -> None:
+        """What an update trained on, and the scores that were wanted; none if it was skipped."""
+        self.archive.judged(rows, after, self._state.version + 1)
 
     def close_step(
         self, state: State, groups: Sequence[Group], evaluation: Mapping[str, float] | None

@@ -7,11 +7,13 @@ from retrograde.data.rows import Row, View, rows_of
 from retrograde.data.seeds import derived
 from retrograde.data.tree import Group
 from retrograde.schedules.carry import Rollout, carried
+from retrograde.trainer.drift import Drift
 from retrograde.trainer.evidence import gathered
 from retrograde.trainer.not_finite import failure
-from retrograde.trainer.parity import logp_difference, moved
+from retrograde.trainer.parity import PROBED, PROBED_AFTER, logp_difference, moved, probed
 from retrograde.trainer.ports import Ports
 from retrograde.trainer.run import State
+from retrograde.trainer.scores import scored
 
 
 def judged_rows(
@@ -32,9 +34,18 @@ def judged_rows(
 
 
 async def learn(
-    algorithm: Algorithm, state: State, ports: Ports, rows: list[Row], sweep: int, seed: int
+    algorithm: Algorithm,
+    state: State,
+    ports: Ports,
+    rows: list[Row],
+    sweep: int,
+    seed: int,
+    *,
+    drift: Drift,
 ) -> set[int]:
     """Take an update's optimizer steps and publish the weights; skip it if it has no signal.
+
+    Whoever asks what rows score is answered by one pass before the update, and one after it.
 
     Returns:
         The absolute indices of the turns that were trained; none if it was skipped.
@@ -45,8 +56,11 @@ async def learn(
     if not rows:
         return set()
     update, learner, journal = algorithm.update, ports.learner, ports.journal
-    if algorithm.view is View.EXACT:
-        journal.add(logp_difference(rows, learner))
+    fresh: Sequence[Row] = probed(rows, PROBED) if algorithm.view is View.EXACT else ()
+    sampled, watched = scored(learner, fresh, drift.unscored)
+    drift.note(watched)
+    if fresh:
+        journal.add(logp_difference(fresh, sampled))
     elif algorithm.view is View.FLAT_RECOMPUTED:
         rows = learner.recomputed(rows)
     if algorithm.normalise is not None:
@@ -56,18 +70,32 @@ async def learn(
     if update.has_signal(batch):
         journal.doing("learning")
         steps = _steps(algorithm, state, ports, batch, derived(seed, state.version))
-        try:
-            journal.add(moved(rows, learner) if steps else {})
-        except FloatingPointError as cause:
-            raise failure(cause, ports.keep_batch(state, rows, cause), taken=True) from cause
-    journal.judged(rows, learner if steps else None)
     if not steps:
+        journal.judged(rows, None)
         journal.count("update/skipped")
         return set()
+    trained = {row.turn for row in batch}
+    _record(state, ports, rows, trained, drift)
     journal.count("update/steps", steps)
     state.version += 1
     await ports.actors.load(learner.weights(), state.version)
-    return {row.turn for row in batch}
+    return trained
+
+
+def _record(
+    state: State, ports: Ports, rows: Sequence[Row], trained: set[int], drift: Drift
+) -> None:
+    """Tell the journal how far an update led."""
+    learner, journal = ports.learner, ports.journal
+    journal.doing("recording")
+    few = probed(rows, PROBED_AFTER)
+    led, kept, watched = scored(learner, few, journal.wanted(rows), drift.rows)
+    try:
+        journal.add(moved(few, led))
+    except FloatingPointError as cause:
+        raise failure(cause, ports.keep_batch(state, rows, cause), taken=True) from cause
+    journal.judged(rows, kept)
+    journal.add(drift.measured(trained, watched))
 
 
 def _steps(algorithm: Algorithm, state: State, ports: Ports, batch: list[Row], seed: int) -> int:

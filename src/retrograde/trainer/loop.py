@@ -41,10 +41,9 @@ async def train(algorithm: Algorithm, run: Run, state: State, ports: Ports) -> N
             if algorithm.update.every_round or not growing:
                 rows = judged_rows(algorithm, ports, groups, grown_in, share)
                 if rows and algorithm.update.every_round:
-                    drift.watch(groups, ports.learner)
+                    drift.watch(groups)
                 sweep = longest_trunk(groups)
-                trained = await learn(algorithm, state, ports, rows, sweep, seed)
-                ports.journal.add(drift.measured(trained, ports.learner))
+                await learn(algorithm, state, ports, rows, sweep, seed, drift=drift)
             if not growing:
                 break
         _tally(state, ports)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from retrograde.data.rows import Row
-from retrograde.trainer.ports import Learner
+from retrograde.trainer.scores import Scores
 
 PROBED, PROBED_AFTER = 8, 32
 """Rows compared before and after each update."""
@@ -12,16 +12,20 @@ LARGEST = 700.0
 """Of a logarithm whose exponential is still a number."""
 
 
-def logp_difference(rows: Sequence[Row], learner: Learner) -> dict[str, float]:
+def probed(rows: Sequence[Row], number: int) -> Sequence[Row]:
+    """A number of rows, taken evenly."""
+    return rows[:: max(1, len(rows) // number)][:number]
+
+
+def logp_difference(fresh: Sequence[Row], scores: Scores) -> dict[str, float]:
     """Largest and mean |log pi - log mu| over the tokens of a few fresh rows, in nats.
 
     Both are the same weights on the same ids, so only arithmetic may differ: about 1e-6 in
     float32 within one process, about 1e-2 across engines in half precision.
     """
-    probed = _probed(rows, PROBED)
     gaps = [
         abs(now - then)
-        for row, logp in zip(probed, learner.score(probed), strict=True)
+        for row, logp in zip(fresh, scores, strict=True)
         for now, then in zip(logp, row.behaviour_logp, strict=True)
     ]
     return {
@@ -30,7 +34,7 @@ def logp_difference(rows: Sequence[Row], learner: Learner) -> dict[str, float]:
     }
 
 
-def moved(rows: Sequence[Row], learner: Learner) -> dict[str, float]:
+def moved(rows: Sequence[Row], scores: Scores) -> dict[str, float]:
     """How far the policy is from the one that sampled, after an update: `kl`, in nats a token.
 
     The mean of r - 1 - log r over the tokens of a few rows, r = pi/mu: an estimate of KL(mu || pi)
@@ -41,10 +45,9 @@ def moved(rows: Sequence[Row], learner: Learner) -> dict[str, float]:
     Raises:
         FloatingPointError: it is not finite: the weights are of no use any more.
     """
-    probed = _probed(rows, PROBED_AFTER)
     logs = [
         now - then
-        for row, logp in zip(probed, learner.score(probed), strict=True)
+        for row, logp in zip(rows, scores, strict=True)
         for now, then in zip(logp, row.behaviour_logp, strict=True)
     ]
     kl = sum(math.exp(min(log, LARGEST)) - 1 - log for log in logs) / len(logs)
@@ -54,7 +57,3 @@ def moved(rows: Sequence[Row], learner: Learner) -> dict[str, float]:
             "are not; lower the learning rate"
         )
     return {"kl": kl}
-
-
-def _probed(rows: Sequence[Row], number: int) -> Sequence[Row]:
-    return rows[:: max(1, len(rows) // number)][:number]

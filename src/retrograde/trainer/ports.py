@@ -90,8 +90,12 @@ class Journal(Protocol):
         """Something to be added up over the iteration."""
         ...
 
-    def judged(self, rows: Sequence[Row], learner: Learner | None) -> None:
-        """What an update trained on, once it was made; no learner if it was skipped."""
+    def wanted(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Those of the rows that an update trained on whose scores after it are to be kept."""
+        ...
+
+    def judged(self, rows: Sequence[Row], after: Sequence[Sequence[float]] | None) -> None:
+        """What an update trained on, and the scores that were wanted; none if it was skipped."""
         ...
 
     def close_step(self, state: State, groups: Sequence[Group], evaluation: Metrics | None) -> None:
