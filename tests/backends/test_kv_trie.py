@@ -1,10 +1,12 @@
 """The store of keys and values: what is known is found, and what is old makes room."""
 
+import gc
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrograde.backends.kv_trie import KeyValueTrie
+from retrograde.backends.kv_trie import Branch, KeyValueTrie
 
 ids = st.lists(st.integers(0, 3), min_size=1, max_size=9).map(tuple)
 
@@ -72,3 +74,21 @@ def test_to_clear_is_to_forget():
     store.clear()
     assert store.filled == 0
     assert not store.chain((1, 2))[0].is_read
+
+
+def test_what_is_forgotten_is_gone_without_the_collector():
+    store = KeyValueTrie(1 << 20)
+    store.chain((1, 2, 3))
+    store.chain((1, 2, 4))
+
+    def branches():
+        return sum(isinstance(each, Branch) for each in gc.get_objects())
+
+    gc.collect()
+    before = branches()
+    gc.disable()
+    try:
+        store.clear()
+        assert branches() == before - 3  # 1 2, 3 and 4; the root is made anew
+    finally:
+        gc.enable()

@@ -63,10 +63,16 @@ class KeyValueTrie:
         """Tokens dropped for want of room, so far."""
         self.token_bytes = 0
         """Of one token in all layers; 0 until the first keys arrive."""
+        self.root = Branch((), 0, None, 0)
         self.clear()
 
     def clear(self) -> None:
         """Forget everything; the pools are kept."""
+        waiting = [self.root]
+        while waiting:  # parents and children hold each other: the collector would have to find them
+            branch = waiting.pop()
+            waiting += branch.children.values()
+            branch.children, branch.parent = {}, None
         self.root = Branch((), 0, None, 0)
         self.depths: list[int] = []
         """Of each place of the pool that is taken: how many tokens precede what lies there."""
