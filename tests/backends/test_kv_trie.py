@@ -82,7 +82,7 @@ def test_what_is_forgotten_is_gone_without_the_collector():
     store.chain((1, 2, 4))
 
     def branches():
-        return sum(isinstance(each, Branch) for each in gc.get_objects())
+        return sum(type(each) is Branch for each in gc.get_objects())
 
     gc.collect()
     before = branches()
