@@ -227,7 +227,7 @@ def test_every_episode_of_a_run_is_closed(retrograde, walker, monkeypatch, fails
     monkeypatch.setattr(BookedLake, "book", Book())
     monkeypatch.setattr(registry, "ENVIRONMENTS", {"lake": BookedLake})
 
-    async def stop(*_parts):
+    async def stop(*_parts, **_named):
         raise KeyboardInterrupt
 
     if fails:
@@ -239,7 +239,7 @@ def test_every_episode_of_a_run_is_closed(retrograde, walker, monkeypatch, fails
 
 
 def test_a_run_that_is_stopped_says_how_to_go_on(retrograde, place, walker, monkeypatch):
-    async def stop(*_parts):
+    async def stop(*_parts, **_named):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("retrograde.trainer.loop.learn", stop)
