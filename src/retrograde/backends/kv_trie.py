@@ -69,7 +69,7 @@ class KeyValueTrie:
     def clear(self) -> None:
         """Forget everything; the pools are kept."""
         waiting = [self.root]
-        while waiting:  # parents and children hold each other: the collector would have to find them
+        while waiting:  # parents and children hold each other, which would keep the collector busy
             branch = waiting.pop()
             waiting += branch.children.values()
             branch.children, branch.parent = {}, None
