@@ -22,7 +22,7 @@ from .resumed import same
 pytestmark = pytest.mark.slow
 
 KILLS = 20
-STEPS = 32
+STEPS = 100
 LONGEST_LIFE_SECONDS = 1.2
 """From the moment the run itself begins: a few iterations."""
 
